@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A handler of a multicast feed, in three steps: each is a way to receive the same messages.
+ * A handler of a multicast feed, in four steps: each is a way to receive the same messages.
  *
- *	feed socket|zcopy|callback GROUP PORT INTERFACE MESSAGES
+ *	feed socket|zcopy|callback|xtreme GROUP PORT INTERFACE MESSAGES
  *
  *	socket		the socket calls, which every program has
  *	zcopy		recvfrom_zcopy(): the message stays where the port put it
  *	callback	the library calls the program for each message
+ *	xtreme		socketxtreme_poll(): the messages of the ring, with VMA_SOCKETXTREME=1
  *
  * INTERFACE is the address of the interface.  A message begins with its number, 8 bytes in this
  * host's order; the first one has 0.  The program ends after the message MESSAGES - 1, and prints
  * what each of them has cost, with the time that it waited for them, and how many did not arrive.
  *
- * Without the library, zcopy and callback do what socket does.
+ * Without the library, and xtreme without VMA_SOCKETXTREME=1, they do what socket does.
  */
 #include <arpa/inet.h>
 #include <mellanox/vma_extra.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cost.h"
 
 static struct vma_api_t *api;
-static int sock, counter;
+static int sock, ring, counter;
 static uint64_t last;	  /* number of the last message */
 static uint64_t received; /* messages */
 static struct cost begin; /* when the first one came */
@@ -49,9 +51,9 @@ static void handle(const void *message, size_t len)
 	last = number;
 }
 
-static void await(int msec)
+static void await(int fd, int msec)
 {
-	struct pollfd p = {.fd = sock, .events = POLLIN};
+	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	if (poll(&p, 1, msec) < 0)
 		die("poll");
@@ -67,7 +69,7 @@ static void by_socket(void)
 	if (n >= 0)
 		handle(message, (size_t)n);
 	else
-		await(-1);
+		await(sock, -1);
 }
 
 /* ---- step 2: without a copy ---------------------------------------------------------------- */
@@ -80,7 +82,7 @@ static void by_zcopy(void)
 	int n = api->recvfrom_zcopy(sock, buf, sizeof(buf), &flags, NULL, NULL);
 
 	if (n < 0) {
-		await(-1);
+		await(sock, -1);
 	} else if (!(flags & MSG_VMA_ZCOPY)) {
 		handle(buf, (size_t)n); /* it came through the kernel, and was copied */
 	} else {
@@ -109,10 +111,38 @@ static void by_callback(void)
 	char message[2048];
 	ssize_t n;
 
-	await(1);
+	await(sock, 1);
 	n = recv(sock, message, sizeof(message), MSG_DONTWAIT);
 	if (n >= 0)
 		handle(message, (size_t)n);
+}
+
+/* ---- step 4: socketxtreme ------------------------------------------------------------------ */
+
+static void by_xtreme(void)
+{
+	static bool waited; /* and the poll found nothing before */
+	struct vma_completion_t c[16];
+	int n = api->socketxtreme_poll(ring, c, 16, 0);
+
+	if (n < 0)
+		die("socketxtreme_poll");
+	for (int i = 0; i < n; i++) {
+		if (!(c[i].events & VMA_SOCKETXTREME_PACKET))
+			continue;
+		handle(c[i].packet.buff_lst->payload, c[i].packet.total_len);
+		if (api->socketxtreme_free_vma_packets(&c[i].packet, 1))
+			die("socketxtreme_free_vma_packets");
+	}
+	if (n) {
+		waited = false;
+	} else if (!waited) {
+		await(ring, -1);
+		waited = true;
+	} else {
+		by_socket(); /* the ring is readable: it came through the kernel */
+		waited = false;
+	}
 }
 
 /* -------------------------------------------------------------------------------------------- */
@@ -151,6 +181,12 @@ int main(int argc, char **argv)
 		if (api->register_recv_callback(sock, on_message, NULL))
 			die("register_recv_callback");
 		step = by_callback;
+	}
+	if (api && !strcmp(argv[1], "xtreme") &&
+	    api->vma_extra_supported_mask & VMA_EXTRA_API_SOCKETXTREME_POLL) {
+		if (api->get_socket_rings_fds(sock, &ring, 1) != 1)
+			die("get_socket_rings_fds");
+		step = by_xtreme;
 	}
 	printf("ready\n");
 	fflush(stdout);

@@ -2,11 +2,12 @@
 /*
  * A gateway for orders, which are rare: its path to the exchange is cold when one must leave.
  *
- *	gateway cold|warm IP PORT ORDERS PAUSE
+ *	gateway cold|warm|room IP PORT ORDERS PAUSE
  *
  * Sends ORDERS orders to an exchange that answers each with as many bytes, PAUSE milliseconds apart.
- * warm: each millisecond a dummy send walks the path, and nothing leaves.  Prints what a send has
- * cost, without the pauses.  Without the library, warm does what cold does.
+ * warm: each millisecond a dummy send walks the path, and nothing leaves.  room: the same, and each
+ * order waits in a frame of the port, so that only headers are missing when it must leave.  Prints
+ * what a send has cost, without the pauses.  Without the library, both do what cold does.
  */
 #include <arpa/inet.h>
 #include <mellanox/vma_extra.h>
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <vma/vma.h>
 
 #include "cost.h"
 
@@ -59,6 +61,28 @@ static void keep_warm(const char *order)
 		die("dummy send");
 }
 
+/* The order of a program that knows it before it must leave. */
+static struct vma_room_t prepare(const struct vma_ext_t *vma, const char *order)
+{
+	struct vma_room_t room;
+
+	if (vma->vma_reserve(sock, ORDER, &room, NULL))
+		die("vma_reserve");
+	memcpy(room.data, order, ORDER);
+	return room;
+}
+
+/* vma NULL: there is no room. */
+static void send_order(const struct vma_ext_t *vma, const struct vma_room_t *room,
+		       const char *order)
+{
+	ssize_t n = vma ? vma->vma_commit(sock, room->id, ORDER, 0, NULL, 0)
+			: send(sock, order, ORDER, 0);
+
+	if (n != ORDER)
+		die("send");
+}
+
 static void await_answer(void)
 {
 	char answer[ORDER];
@@ -77,6 +101,8 @@ int main(int argc, char **argv)
 {
 	const struct timespec msec = {.tv_nsec = 1000000};
 	char order[ORDER] = "buy";
+	const struct vma_ext_t *vma = NULL;
+	struct vma_room_t room;
 	struct cost sum = {0}, begin, spent;
 	uint64_t orders;
 	int counter = cost_open(), pause;
@@ -85,11 +111,15 @@ int main(int argc, char **argv)
 	if (argc != 6)
 		return 2;
 	/* Only the library knows the flag: the kernel would send the dummy. */
-	warm = !strcmp(argv[1], "warm") && vma_get_api();
+	warm = strcmp(argv[1], "cold") && vma_get_api();
+	if (!strcmp(argv[1], "room"))
+		vma = vma_get_ext();
 	orders = strtoull(argv[4], NULL, 10);
 	pause = atoi(argv[5]);
 	connect_to(argv[2], argv[3]);
 	for (uint64_t i = 0; i < orders; i++) {
+		if (vma)
+			room = prepare(vma, order);
 		for (int ms = 0; ms < pause; ms++) {
 			nanosleep(&msec, NULL);
 			work_elsewhere();
@@ -97,8 +127,7 @@ int main(int argc, char **argv)
 				keep_warm(order);
 		}
 		begin = cost_now(counter);
-		if (send(sock, order, ORDER, 0) != ORDER)
-			die("send");
+		send_order(vma, &room, order);
 		spent = cost_since(counter, begin);
 		sum.nsec += spent.nsec;
 		sum.instructions += spent.instructions;

@@ -43,9 +43,13 @@ static inline size_t cut_large(const struct frame_large *large, uint32_t i, uint
 
 	memcpy(frame, large->head, large->hdr);
 	cut_payload(large, from, frame + large->hdr, len);
-	cut_put16(ip + 2, IP4_HDR + hdr + len);
-	cut_put16(ip + 10, 0);
-	cut_put16(ip + 10, (uint16_t)~ntohs(csum_fold(csum_add(0, ip, IP4_HDR))));
+	if (ip[0] >> 4 == 6) {
+		cut_put16(ip + 4, hdr + len);
+	} else {
+		cut_put16(ip + 2, IP4_HDR + hdr + len);
+		cut_put16(ip + 10, 0);
+		cut_put16(ip + 10, (uint16_t)~ntohs(csum_fold(csum_add(0, ip, IP4_HDR))));
+	}
 	memcpy(&seq, tcp + 4, sizeof(seq));
 	seq = htonl(ntohl(seq) + from);
 	memcpy(tcp + 4, &seq, sizeof(seq));

@@ -39,11 +39,11 @@ extern "C" {
 
 /* Options of level SOL_SOCKET. */
 #define SO_VMA_GET_API 2800	     /* getsockopt() of descriptor -1: see vma_get_api() */
-#define SO_VMA_USER_DATA 2801	     /* socketxtreme: user_data of a socket's completions */
+#define SO_VMA_USER_DATA 2801	     /* socketxtreme: 64 bits, user_data of completions */
 #define SO_VMA_RING_ALLOC_LOGIC 2810 /* struct vma_ring_alloc_logic_attr */
-#define SO_VMA_RING_USER_MEMORY 2811 /* struct iovec: memory of a direct ring */
-#define SO_VMA_FLOW_TAG 2820	     /* a number that the card reports with each packet */
-#define SO_VMA_SHUTDOWN_RX 2821	     /* the socket receives nothing more */
+#define SO_VMA_RING_USER_MEMORY 2811 /* struct iovec: what a direct ring registers; or EINVAL */
+#define SO_VMA_FLOW_TAG 2820	     /* uint32_t, told with each packet; not 0, 0xfffff: EINVAL */
+#define SO_VMA_SHUTDOWN_RX 2821	     /* no value: a datagram socket receives no more; EOPNOTSUPP */
 
 /* Flags of recvfrom_zcopy(). */
 #define MSG_VMA_ZCOPY_FORCE 0x01000000 /* in: fail rather than copy */
@@ -77,15 +77,17 @@ struct __attribute__((packed)) vma_packets_t {
 
 /* What a receive callback is told about a packet; valid until it returns. */
 struct __attribute__((packed)) vma_info_t {
-	size_t struct_sz; /* of this struct, in bytes */
-	void *packet_id;  /* for free_packets(), if the callback returns VMA_PACKET_HOLD */
-	struct sockaddr_in *src;
+	size_t struct_sz;	 /* of this struct, in bytes */
+	void *packet_id;	 /* for free_packets(), if the callback returns VMA_PACKET_HOLD */
+	struct sockaddr_in *src; /* a struct sockaddr_in6, if sin_family is AF_INET6 */
 	struct sockaddr_in *dst;
 	size_t payload_sz;			/* bytes in all iovecs */
 	uint32_t socket_ready_queue_pkt_count;	/* packets that a recv() call would find */
 	uint32_t socket_ready_queue_byte_count; /* their bytes */
 	struct timespec hw_timestamp;		/* by the card; zero: not known */
 	struct timespec sw_timestamp;		/* by the library, CLOCK_REALTIME */
+	/* SO_VMA_FLOW_TAG; 0: none.  Not in the original, where struct_sz ends before it. */
+	uint32_t flow_tag;
 };
 
 /* What becomes of the packet that a callback has seen. */
@@ -101,31 +103,44 @@ typedef vma_recv_callback_retval_t (*vma_recv_callback_t)(int fd, size_t sz_iov,
 
 /* ---- socketxtreme --------------------------------------------------------------------- */
 
-/* Bits of vma_completion_t.events, beside EPOLLIN, EPOLLERR and the like. */
+/*
+ * Socketxtreme, with VMA_SOCKETXTREME=1: a thread polls a ring, and gets the packets and events of all
+ * its sockets.  Other calls work as well: they find what no poll has taken.
+ *
+ * Bits of vma_completion_t.events, beside EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLERR, EPOLLHUP, EPOLLRDHUP.
+ * The latter are reported when they happen, as with EPOLLET.  EPOLLIN: recv() has something that is no
+ * packet: the end of the stream, an error, urgent data.
+ */
 typedef enum {
 	VMA_SOCKETXTREME_PACKET = (1ULL << 32),
 	VMA_SOCKETXTREME_NEW_CONNECTION_ACCEPTED = (1ULL << 33),
 } vma_socketxtreme_events_t;
 
+/* A buffer, and its bytes, which the program only reads while it has a reference to the buffer. */
 struct vma_buff_t {
-	struct vma_buff_t *next;
+	struct vma_buff_t *next; /* of the packet; NULL: the last one */
 	void *payload;
 	uint16_t len;
 };
 
+/* A packet: a datagram, or some bytes of a connection, in their order. */
 struct vma_packet_desc_t {
-	size_t num_bufs;
+	size_t num_bufs; /* 1 */
 	uint16_t total_len;
 	struct vma_buff_t *buff_lst;
-	struct timespec hw_timestamp;
+	struct timespec hw_timestamp; /* by the card; zero: not known */
 };
 
 struct vma_completion_t {
-	struct vma_packet_desc_t packet;
+	struct vma_packet_desc_t packet; /* with VMA_SOCKETXTREME_PACKET; else zero */
 	uint64_t events;
+	/* SO_VMA_USER_DATA, else the descriptor of the socket; of a new connection its descriptor */
 	uint64_t user_data;
+	/* Of a packet, or of a new connection: the sender; of AF_INET6 only family and port. */
 	struct sockaddr_in src;
-	int listen_fd;
+	int listen_fd; /* of a new connection: the listener */
+	/* Of a packet: SO_VMA_FLOW_TAG; 0: none.  The original has unused bytes here. */
+	uint32_t flow_tag;
 };
 
 /* ---- rings ---------------------------------------------------------------------------- */
@@ -167,17 +182,21 @@ struct vma_ring_alloc_logic_attr {
 	uint32_t reserved : 30;
 };
 
+/*
+ * Kinds of rings.  Those of earlier VMA versions with "cyclic buffers" (multi-packet receive queues) do
+ * not exist: other numbers, and a descriptor with bits in comp_mask, fail with EINVAL.
+ */
 typedef enum {
-	VMA_RING_PACKET,
-	VMA_RING_EXTERNAL_MEM,
+	VMA_RING_PACKET, /* the library sends and receives by it; the kind without a profile */
+	VMA_RING_EXTERNAL_MEM, /* a direct ring: the program posts work requests; to send only */
 } vma_ring_type;
 
 struct vma_packet_queue_ring_attr {
-	uint32_t comp_mask;
+	uint32_t comp_mask; /* 0 */
 };
 
 struct vma_external_mem_attr {
-	uint32_t comp_mask;
+	uint32_t comp_mask; /* 0 */
 };
 
 struct vma_ring_type_attr {
@@ -188,11 +207,129 @@ struct vma_ring_type_attr {
 	};
 };
 
-typedef int vma_ring_profile_key;
+typedef int vma_ring_profile_key; /* from 1; 0: no profile */
 
-/* Of cards only, and not in this header: their members follow from the card's driver. */
-struct vma_mlx_hw_device_data;
-struct vma_modify_ring_attr;
+/* ---- direct rings ----------------------------------------------------------------------- */
+
+/*
+ * A direct ring is a queue pair of an mlx5 card that belongs to the program, which builds frames in
+ * memory of its own, and writes the card's work requests and reads its completions itself:
+ *
+ *	vma_add_ring_profile() with VMA_RING_EXTERNAL_MEM	a key
+ *	setsockopt(SO_VMA_RING_ALLOC_LOGIC), engress, the key	for a UDP socket
+ *	get_socket_tx_ring_fd()					opens the ring
+ *	get_ring_direct_descriptors(), register_memory_on_ring()
+ *	get_socket_network_header()				the headers of a frame
+ *
+ * The formats are those of <infiniband/mlx5dv.h>.  The socket itself sends and receives by another
+ * ring, as before.  Sockets for which the allocation logic makes the same key share a direct ring; it
+ * ends when the last socket that it was asked for is closed, within two seconds, and its queues must
+ * not be touched any more.  Nobody synchronises threads that post.  A forked child has no direct rings.
+ */
+
+/* Bits of device_cap. */
+typedef enum {
+	VMA_HW_PP_EN = (1 << 0),       /* the card paces queue pairs */
+	VMA_HW_PP_BURST_EN = (1 << 3), /* ... with bursts; not known by libibverbs: never set */
+} mlx_hw_device_cap;
+
+struct dev_data {
+	uint32_t vendor_id;
+	uint32_t vendor_part_id;
+	uint32_t device_cap; /* of mlx_hw_device_cap */
+};
+
+struct hw_cq_data {
+	void *buf;		  /* entries: struct mlx5_cqe64 */
+	volatile uint32_t *dbrec; /* two words: consumer index; arming, which the library writes */
+	uint32_t cq_size;	  /* entries, a power of two */
+	uint32_t cqe_size;	  /* bytes */
+	uint32_t cqn;
+	void *uar;	    /* page of doorbell registers */
+	uint32_t *cons_idx; /* the program's consumer index, for VMA_MODIFY_RING_CQ_ARM */
+};
+
+struct hw_wq_data {
+	void *buf;
+	uint32_t wqe_cnt;	  /* blocks, a power of two */
+	uint32_t stride;	  /* bytes of a block */
+	volatile uint32_t *dbrec; /* the word with the number of blocks that were posted */
+	struct hw_cq_data cq_data;
+};
+
+/* Not used: no frame is steered to a direct ring. */
+struct hw_rq_data {
+	struct hw_wq_data wq_data;
+	uint32_t *head;
+	uint32_t *tail;
+};
+
+struct hw_sq_data {
+	struct hw_wq_data wq_data;
+	uint32_t sq_num; /* of the queue pair, for work requests */
+	struct {
+		void *reg;	 /* doorbell register, of this ring alone */
+		uint32_t size;	 /* bytes of each of its two halves; 0: not for BlueFlame */
+		uint32_t offset; /* of the half to begin with */
+	} bf;
+};
+
+/* Numbers of bits of valid_mask. */
+typedef enum {
+	DATA_VALID_DEV,
+	DATA_VALID_SQ,
+	DATA_VALID_RQ, /* never */
+} vma_mlx_hw_valid_data_mask;
+
+struct vma_mlx_hw_device_data {
+	uint32_t valid_mask;
+	struct dev_data dev_data;
+	struct hw_sq_data sq_data;
+	struct hw_rq_data rq_data;
+};
+
+/* ---- settings of a ring ----------------------------------------------------------------- */
+
+typedef enum {
+	VMA_MODIFY_RING_CQ_MODERATION = (1 << 0),
+	VMA_MODIFY_RING_CQ_ARM = (1 << 1),
+} vma_modify_ring_mask;
+
+/* An event is made for so many completions, or so long after the first; one is 0: for each. */
+struct vma_cq_moderation_attr {
+	uint32_t cq_moderation_count;	    /* 65535 at most */
+	uint32_t cq_moderation_period_usec; /* likewise */
+};
+
+struct vma_modify_ring_attr {
+	uint32_t comp_bit_mask; /* of vma_modify_ring_mask: what to do */
+	int ring_fd;
+	union {
+		struct vma_cq_moderation_attr cq_moderation;
+	};
+};
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+enum {
+	VMA_IOCTL_USER_ALLOC_FLAG_TX = (1 << 0),
+	VMA_IOCTL_USER_ALLOC_FLAG_RX = (1 << 1),
+};
+
+/*
+ * The data of CMSG_VMA_IOCTL_USER_ALLOC.  Frames of network interfaces lie in memory of memalloc(), for
+ * sending and receiving in one piece, so either flag means both.  memfree() gets it back when the
+ * interface is no longer used.  Both are called while the library opens or closes an interface, in any
+ * of its threads, with signals blocked: they must return, and must not call socket functions.
+ * Processes share the frames of an AF_XDP interface, but not a program's own memory: such a program has
+ * the interface alone, or not at all.  If memalloc() fails, or returns what is not mapped or cannot be
+ * written, the kernel serves the interface.
+ */
+struct __attribute__((packed)) vma_cmsg_ioctl_user_alloc_t {
+	uint8_t flags;
+	void *(*memalloc)(size_t);
+	void (*memfree)(void *);
+};
 
 /* ---- the functions -------------------------------------------------------------------- */
 
@@ -269,8 +406,11 @@ struct __attribute__((packed)) vma_api_t {
 	 */
 	int (*thread_offload)(int offload, pthread_t tid);
 	/*
-	 * VMA_SOCKETXTREME: takes up to ncompletions packets and events of the ring's sockets.
-	 * Returns their number.  EBADFD: fd is not of a ring.
+	 * Takes up to ncompletions packets and events of the ring's sockets; fd is one of
+	 * get_socket_rings_fds().  Accepts what waits at listeners of the ring.  Returns the number
+	 * of completions; it does not wait.  flags is ignored.
+	 * EBADFD: fd is not of a ring.  EFAULT: nothing was taken.  EMFILE, ENFILE: a connection
+	 * waits, and has no descriptor.  EOPNOTSUPP: not VMA_SOCKETXTREME=1.
 	 */
 	int (*socketxtreme_poll)(int fd, struct vma_completion_t *completions,
 				 unsigned int ncompletions, int flags);
@@ -288,13 +428,20 @@ struct __attribute__((packed)) vma_api_t {
 	/*
 	 * The descriptor of the ring by which a UDP socket sends to an address.  EINVAL: not
 	 * accelerated, or no address.  ENOSYS: not UDP.  ENODATA: the kernel sends there.
+	 * Of a direct ring, if the socket has asked for one: opens it at need.  EOPNOTSUPP: the
+	 * interface is not one of a card's.  EPERM: without CAP_NET_RAW.  ENOSPC: there are 64
+	 * already.  Those of register_memory_on_ring(), for SO_VMA_RING_USER_MEMORY.
 	 */
 	int (*get_socket_tx_ring_fd)(int sock_fd, struct sockaddr *to, socklen_t tolen);
-	/* Frees packets of socketxtreme_poll(). */
+	/*
+	 * Gives up a reference to the buffer of each packet; any thread may do so, also when the
+	 * socket is closed.  All that can be freed are freed.  Returns 0.
+	 * EINVAL: a buffer is free already, or is none; num is negative.  EFAULT.  EOPNOTSUPP.
+	 */
 	int (*socketxtreme_free_vma_packets)(struct vma_packet_desc_t *packets, int num);
-	/* Another reference to a buffer; returns their number. */
+	/* Another reference to a buffer; returns their number.  EINVAL, EOPNOTSUPP: as above. */
 	int (*socketxtreme_ref_vma_buff)(struct vma_buff_t *buff);
-	/* Gives a reference up; returns how many are left. */
+	/* Gives a reference up; returns how many are left.  EINVAL, EOPNOTSUPP: as above. */
 	int (*socketxtreme_free_vma_buff)(struct vma_buff_t *buff);
 	/*
 	 * Writes what the library knows about s to its log, at level log_level (VMA_TRACELEVEL
@@ -302,7 +449,12 @@ struct __attribute__((packed)) vma_api_t {
 	 * EINVAL: fd is not accelerated, or there is no such level.
 	 */
 	int (*dump_fd_stats)(int fd, int log_level);
-	/* Describes a kind of ring; *key names it for SO_VMA_RING_ALLOC_LOGIC. */
+	/*
+	 * Describes a kind of ring; *key names it for SO_VMA_RING_ALLOC_LOGIC.  Equal descriptions
+	 * have one key, as long as the process lives.
+	 * EINVAL: there is no such kind, or comp_mask is not 0.  EOPNOTSUPP: VMA_RING_EXTERNAL_MEM,
+	 * without a card.  EFAULT.
+	 */
 	int (*vma_add_ring_profile)(struct vma_ring_type_attr *profile, int *key);
 	/*
 	 * Of a connected socket: the Ethernet, IP and UDP or TCP headers of what it sends.  ptr
@@ -310,16 +462,39 @@ struct __attribute__((packed)) vma_api_t {
 	 * EINVAL: not accelerated.  ENOTCONN.  ENOBUFS: *len is too small.  EFAULT.
 	 */
 	int (*get_socket_network_header)(int fd, void *ptr, uint16_t *len);
-	/* Direct rings: the queues of the card, for a program that writes work requests itself. */
+	/*
+	 * The queues of a direct ring, by its descriptor; see above.
+	 * EBADFD: fd is not of a ring.  EOPNOTSUPP: of one that is no direct ring; or there is no
+	 * card.  ENODEV: the ring has ended.  EFAULT.  Those below have the same errors.
+	 */
 	int (*get_ring_direct_descriptors)(int fd, struct vma_mlx_hw_device_data *data);
-	/* Direct rings: memory that the card may access; *key names it in work requests. */
+	/*
+	 * Memory that the card may access; *key names it in work requests.  The same range again has
+	 * the same key, and is counted.  It must stay mapped until it is deregistered.
+	 * EFAULT: not all of it is mapped, or cannot be written.  EINVAL: length is 0, or too long.
+	 * ENOMEM: also if more must not be locked (ulimit -l).
+	 */
 	int (*register_memory_on_ring)(int fd, void *addr, size_t length, uint32_t *key);
+	/* As often as it was registered; work requests must not name it any more.  ENOENT. */
 	int (*deregister_memory_on_ring)(int fd, void *addr, size_t length);
-	/* Interrupt moderation of a ring, or an interrupt for its next completion. */
+	/*
+	 * VMA_MODIFY_RING_CQ_MODERATION: when completions of the ring make events, from now on; of
+	 * receiving, or, of a direct ring, of sending.  VMA_MODIFY_RING_CQ_ARM: the next completion
+	 * behind *cons_idx of a direct ring makes its descriptor readable, until it is armed again;
+	 * others are armed whenever a thread waits for them.
+	 * EBADFD: ring_fd is not of a ring.  ENODEV: the ring has ended.  EINVAL: comp_bit_mask, or a
+	 * number above 65535.  EOPNOTSUPP: the ring's port does not moderate events; or this host
+	 * has no card.  EFAULT.  EAGAIN: in a signal handler.
+	 */
 	int (*vma_modify_ring)(struct vma_modify_ring_attr *mr_data);
 	/* Not a function: VMA_EXTRA_API_* that this process can use. */
 	uint64_t vma_extra_supported_mask;
-	/* Settings before the first socket; the only one is CMSG_VMA_IOCTL_USER_ALLOC. */
+	/*
+	 * A setting, in a struct cmsghdr of level SOL_SOCKET; the only one is
+	 * CMSG_VMA_IOCTL_USER_ALLOC.
+	 * EINVAL: another one, or another length; no function; no flag, or an unknown one; memory
+	 * for frames exists, or was asked for, already.  EFAULT.
+	 */
 	int (*ioctl)(void *cmsg_hdr, size_t cmsg_len);
 };
 

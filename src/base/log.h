@@ -75,6 +75,14 @@ static inline bool log_is_on(enum log_level level)
 #define log_fine(...) log_at(LOG_FINE, __VA_ARGS__)
 #define log_finer(...) log_at(LOG_FINER, __VA_ARGS__)
 
+/* Each place logs it once in the life of the process. */
+#define log_warn_once(...)                                               \
+	do {                                                             \
+		static bool told;                                        \
+		if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) \
+			log_warn(__VA_ARGS__);                           \
+	} while (0)
+
 /*
  * A framed warning: a line of asterisks, one `* text` line per line of the message, a line of
  * asterisks. Say what happened, to what, what to do.

@@ -11,6 +11,7 @@
 #define HIDDEN_FD 512 /* programs number their descriptors from 0, and loop over some hundreds */
 
 uint64_t sys_hidden_bits[SYS_HIDDEN_MAX / 64];
+bool sys_hidden_closed;
 static int highest_hidden = -1; /* any, atomic: an upper bound of the hidden descriptors */
 
 static int open_files_limit(void)
@@ -112,23 +113,40 @@ int sys_fd_next_hidden(int from)
 	return -1;
 }
 
-void sys_fd_forget_all(void)
+/* One call for a run of them; before Linux 5.9, one for each. */
+static void close_run(int first, int last)
 {
-	int fd = sys_fd_next_hidden(0);
+	if (first > last || sys_call(SYS_close_range, first, last, 0, 0, 0, 0) >= 0)
+		return;
+	for (int fd = first; fd <= last; fd++)
+		sys_call(SYS_close, fd, 0, 0, 0, 0, 0);
+}
 
-	while (fd >= 0) {
-		int first = fd, last = fd;
+void sys_fd_close_hidden(int but)
+{
+	int first = sys_fd_next_hidden(0), last;
 
+	for (; first >= 0; first = sys_fd_next_hidden(last + 1)) {
+		last = first;
 		while (sys_fd_is_hidden(last + 1))
 			last++;
-		/* One call for a run of them; before Linux 5.9, one for each. */
-		if (sys_call(SYS_close_range, first, last, 0, 0, 0, 0) < 0)
-			for (int each = first; each <= last; each++)
-				sys_call(SYS_close, each, 0, 0, 0, 0, 0);
-		for (; fd <= last; fd++)
-			sys_fd_unhide(fd);
-		fd = sys_fd_next_hidden(last + 1);
+		if (but < first || but > last) {
+			close_run(first, last);
+		} else {
+			close_run(first, but - 1);
+			close_run(but + 1, last);
+		}
 	}
+	sys_hidden_closed = true;
+}
+
+void sys_fd_forget_all(void)
+{
+	if (!sys_hidden_closed)
+		sys_fd_close_hidden(-1);
+	for (int fd = sys_fd_next_hidden(0); fd >= 0; fd = sys_fd_next_hidden(fd + 1))
+		sys_fd_unhide(fd);
+	sys_hidden_closed = false;
 }
 
 ssize_t sys_read_text(const char *path, char *text, size_t size)

@@ -85,6 +85,14 @@ void sys_fd_unhide(int fd);
 /* The lowest hidden descriptor at or above `from`, or -1. */
 int sys_fd_next_hidden(int from);
 
+/*
+ * In a forked child: closes all hidden descriptors except `but` (-1: none). Their owners still have
+ * the numbers: until sys_fd_forget_all(), sys_close() of a hidden descriptor only unhides it.
+ */
+void sys_fd_close_hidden(int but);
+/* Written in a forked child, by the only thread that uses hidden descriptors. */
+extern bool sys_hidden_closed;
+
 /* In a forked child: closes all hidden descriptors. Their owners must forget the numbers. */
 void sys_fd_forget_all(void);
 
@@ -166,8 +174,11 @@ static inline int sys_getsockopt(int fd, int level, int name, void *val, socklen
 static inline int sys_close(int fd)
 {
 	/* Before the close: afterwards the program may reuse the number. */
-	if (sys_fd_is_hidden(fd))
+	if (sys_fd_is_hidden(fd)) {
 		sys_fd_unhide(fd);
+		if (__builtin_expect(sys_hidden_closed, 0))
+			return 0;
+	}
 	return (int)sys_call(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 

@@ -6,74 +6,40 @@
 #include "intercept/extra.h"
 
 #include <mellanox/vma_extra.h>
+#include <pthread.h>
 #include <string.h>
+#include <vma/vma.h>
 
 #include "base/log.h"
 #include "base/user.h"
 #include "intercept/io.h"
 #include "intercept/wrap.h"
 #include "sock/core/extra/sock_extra.h"
+#include "sock/core/extra/xtreme.h"
 
-static int failed(int error)
-{
-	errno = error;
-	return -1;
-}
-
-/* The socket that fd names and the library serves; ref.sk NULL: the kernel serves it. */
-static struct sock_ref accelerated(int fd)
+struct sock_ref extra_served(int fd)
 {
 	struct sock_ref ref = sock_get(fd);
 	enum verdict verdict = ref.sk ? sock_verdict(ref.sk) : VERDICT_FAMILY;
 
-	if (verdict != VERDICT_ACCELERATED && verdict != VERDICT_UNDECIDED)
+	if (verdict != VERDICT_ACCELERATED && verdict != VERDICT_LOCAL &&
+	    verdict != VERDICT_UNDECIDED)
 		ref.sk = NULL;
 	return ref;
 }
-
-/* ---- what this process cannot do -------------------------------------------------------- */
-
-static int refuse(const char *name, int *told)
-{
-	if (!__atomic_exchange_n(told, 1, __ATOMIC_RELAXED))
-		log_warn(
-			"%s() of the extra API is not available on this host's ports; it fails with "
-			"EOPNOTSUPP, and its bit in vma_extra_supported_mask is clear",
-			name);
-	return failed(EOPNOTSUPP);
-}
-
-#define UNAVAILABLE(name, ...)               \
-	static int name(__VA_ARGS__)         \
-	{                                    \
-		static int told;             \
-		return refuse(#name, &told); \
-	}
-
-UNAVAILABLE(socketxtreme_poll, int fd, struct vma_completion_t *completions,
-	    unsigned int ncompletions, int flags)
-UNAVAILABLE(socketxtreme_free_vma_packets, struct vma_packet_desc_t *packets, int num)
-UNAVAILABLE(socketxtreme_ref_vma_buff, struct vma_buff_t *buff)
-UNAVAILABLE(socketxtreme_free_vma_buff, struct vma_buff_t *buff)
-UNAVAILABLE(vma_add_ring_profile, struct vma_ring_type_attr *profile, int *key)
-UNAVAILABLE(get_ring_direct_descriptors, int fd, struct vma_mlx_hw_device_data *data)
-UNAVAILABLE(register_memory_on_ring, int fd, void *addr, size_t length, uint32_t *key)
-UNAVAILABLE(deregister_memory_on_ring, int fd, void *addr, size_t length)
-UNAVAILABLE(vma_modify_ring, struct vma_modify_ring_attr *mr_data)
-UNAVAILABLE(extra_ioctl, void *cmsg_hdr, size_t cmsg_len)
 
 /* ---- receiving -------------------------------------------------------------------------- */
 
 static int register_recv_callback(int fd, vma_recv_callback_t callback, void *context)
 {
-	struct sock_ref ref = accelerated(fd);
+	struct sock_ref ref = extra_served(fd);
 	int saved = errno, rc;
 
 	if (!ref.sk)
-		return failed(EINVAL);
+		return extra_failed(EINVAL);
 	rc = sock_set_callback(ref, fd, callback, context);
 	if (rc == SOCK_KERNEL || rc == -EBADF)
-		return failed(EINVAL);
+		return extra_failed(EINVAL);
 	return (int)to_libc(rc, saved);
 }
 
@@ -84,7 +50,7 @@ static int recv_copy(int fd, void *buf, size_t len, int *flags, bool force, stru
 	ssize_t n;
 
 	if (force)
-		return failed(EIO);
+		return extra_failed(EIO);
 	n = recvfrom(fd, buf, len, *flags, from, from_len);
 	return n > INT32_MAX ? INT32_MAX : (int)n;
 }
@@ -120,7 +86,7 @@ static ssize_t recv_zcopy(struct sock_ref ref, void *buf, size_t len, int *flags
 static int recvfrom_zcopy(int fd, void *buf, size_t len, int *flags, struct sockaddr *from,
 			  socklen_t *from_len)
 {
-	struct sock_ref ref = accelerated(fd);
+	struct sock_ref ref = extra_served(fd);
 	int saved = errno, ours;
 	bool force;
 	ssize_t n;
@@ -128,7 +94,7 @@ static int recvfrom_zcopy(int fd, void *buf, size_t len, int *flags, struct sock
 	if (!may_have_ours())
 		ours = *flags;
 	else if (user_read(&ours, flags, sizeof(ours)))
-		return failed(EFAULT);
+		return extra_failed(EFAULT);
 	force = ours & MSG_VMA_ZCOPY_FORCE;
 	ours &= ~(MSG_VMA_ZCOPY_FORCE | MSG_VMA_ZCOPY);
 	*flags = ours;
@@ -163,10 +129,10 @@ static int free_packets(int fd, struct vma_packet_t *packets, size_t count)
 	void *id;
 
 	if (!may_have_ours())
-		return failed(EINVAL);
+		return extra_failed(EINVAL);
 	for (size_t i = 0; i < count; i++) {
 		if (!read_packet(&packets, &id))
-			return failed(EFAULT);
+			return extra_failed(EFAULT);
 		if (sock_free_packet(id, ref))
 			rc = ref.sk ? -ENOENT : -EINVAL;
 	}
@@ -175,11 +141,61 @@ static int free_packets(int fd, struct vma_packet_t *packets, size_t count)
 	return (int)to_libc(rc, saved);
 }
 
+/* ---- socketxtreme ------------------------------------------------------------------------- */
+
+/* Without VMA_SOCKETXTREME. */
+#define NEEDS_XTREME(name)                                 \
+	do {                                               \
+		static int told;                           \
+		if (!params.socketxtreme)                  \
+			return refuse_xtreme(name, &told); \
+	} while (0)
+
+static int refuse_xtreme(const char *name, int *told)
+{
+	if (!__atomic_exchange_n(told, 1, __ATOMIC_RELAXED))
+		log_warn("%s() of the extra API needs VMA_SOCKETXTREME=1; it fails with EOPNOTSUPP",
+			 name);
+	return extra_failed(EOPNOTSUPP);
+}
+
+static int socketxtreme_poll(int fd, struct vma_completion_t *completions, unsigned int n,
+			     int flags)
+{
+	int saved = errno;
+
+	(void)flags; /* there are none */
+	NEEDS_XTREME("socketxtreme_poll");
+	return (int)to_libc(extra_xtreme_poll(fd, completions, n), saved);
+}
+
+static int socketxtreme_free_vma_packets(struct vma_packet_desc_t *packets, int num)
+{
+	NEEDS_XTREME("socketxtreme_free_vma_packets");
+	return extra_xtreme_free_packets(packets, num);
+}
+
+static int socketxtreme_ref_vma_buff(struct vma_buff_t *buff)
+{
+	int saved = errno;
+
+	NEEDS_XTREME("socketxtreme_ref_vma_buff");
+	return (int)to_libc(buff_get(buff), saved);
+}
+
+static int socketxtreme_free_vma_buff(struct vma_buff_t *buff)
+{
+	int saved = errno;
+
+	NEEDS_XTREME("socketxtreme_free_vma_buff");
+	return (int)to_libc(buff_put(buff), saved);
+}
+
 /* ---- rings ------------------------------------------------------------------------------ */
 
 static int get_socket_rings_num(int fd)
 {
-	struct sock_ref ref = accelerated(fd);
+	struct sock_ref ref = extra_served(fd);
 	unsigned numbers[EXTRA_RINGS_MAX];
 
 	return ref.sk ? (int)sock_ring_numbers(ref.sk, numbers, EXTRA_RINGS_MAX) : 0;
@@ -187,11 +203,11 @@ static int get_socket_rings_num(int fd)
 
 static int get_socket_rings_fds(int fd, int *ring_fds, int ring_fds_sz)
 {
-	struct sock_ref ref = accelerated(fd);
+	struct sock_ref ref = extra_served(fd);
 	int saved = errno, fds[EXTRA_RINGS_MAX], n;
 
 	if (!ring_fds || ring_fds_sz <= 0)
-		return failed(EINVAL);
+		return extra_failed(EINVAL);
 	if (!ref.sk)
 		return 0;
 	n = extra_rings_fds(ref, fd, fds, (unsigned)ring_fds_sz);
@@ -202,16 +218,16 @@ static int get_socket_rings_fds(int fd, int *ring_fds, int ring_fds_sz)
 
 static int get_socket_tx_ring_fd(int fd, struct sockaddr *to, socklen_t len)
 {
-	struct sock_ref ref = accelerated(fd);
+	struct sock_ref ref = extra_served(fd);
 	struct sockaddr_storage name;
 	int saved = errno, rc;
 
 	if (!ref.sk)
-		return failed(EINVAL);
+		return extra_failed(EINVAL);
 	if (!to || len > sizeof(name))
-		return failed(EINVAL);
+		return extra_failed(EINVAL);
 	if (user_read(&name, to, len))
-		return failed(EFAULT);
+		return extra_failed(EFAULT);
 	rc = sock_tx_ring_number(ref, (struct sockaddr *)&name, len);
 	if (rc >= 0)
 		rc = extra_ring_fd((unsigned)rc);
@@ -247,39 +263,43 @@ static int dump_fd_stats(int fd, int level)
 	int saved = errno, rc;
 
 	if (fd < 0 || level < LOG_NONE || level > LOG_ALL)
-		return failed(EINVAL);
-	if (fd && !accelerated(fd).sk)
-		return failed(EINVAL);
+		return extra_failed(EINVAL);
+	if (fd && !extra_served(fd).sk)
+		return extra_failed(EINVAL);
 	rc = sock_dump(fd, level);
 	return (int)to_libc(rc, saved);
 }
 
 static int get_socket_network_header(int fd, void *ptr, uint16_t *len)
 {
-	struct sock_ref ref = accelerated(fd);
+	struct sock_ref ref = extra_served(fd);
 	uint8_t header[SOCK_HEADERS_MAX];
 	int saved = errno, n;
 	uint16_t room;
 
 	if (!ref.sk)
-		return failed(EINVAL);
+		return extra_failed(EINVAL);
 	if (user_read(&room, len, sizeof(room)))
-		return failed(EFAULT);
+		return extra_failed(EFAULT);
 	n = sock_headers(ref, header);
 	if (n == SOCK_KERNEL || n == -EBADF)
-		return failed(EINVAL);
+		return extra_failed(EINVAL);
 	if (n < 0)
-		return failed(-n);
+		return extra_failed(-n);
 	if (ptr && room < n)
-		return failed(ENOBUFS);
+		return extra_failed(ENOBUFS);
 	room = (uint16_t)n;
 	if ((ptr && user_write(ptr, header, room)) || user_write(len, &room, sizeof(room)))
-		return failed(EFAULT);
+		return extra_failed(EFAULT);
 	errno = saved;
 	return 0;
 }
 
 /* ---- the table -------------------------------------------------------------------------- */
+
+#define XTREME_MASK                                                                      \
+	(VMA_EXTRA_API_SOCKETXTREME_POLL | VMA_EXTRA_API_SOCKETXTREME_FREE_VMA_PACKETS | \
+	 VMA_EXTRA_API_SOCKETXTREME_REF_VMA_BUFF | VMA_EXTRA_API_SOCKETXTREME_FREE_VMA_BUFF)
 
 static struct vma_api_t api = {
 	.register_recv_callback = register_recv_callback,
@@ -295,28 +315,48 @@ static struct vma_api_t api = {
 	.socketxtreme_ref_vma_buff = socketxtreme_ref_vma_buff,
 	.socketxtreme_free_vma_buff = socketxtreme_free_vma_buff,
 	.dump_fd_stats = dump_fd_stats,
-	.vma_add_ring_profile = vma_add_ring_profile,
+	.vma_add_ring_profile = extra_add_ring_profile,
 	.get_socket_network_header = get_socket_network_header,
-	.get_ring_direct_descriptors = get_ring_direct_descriptors,
-	.register_memory_on_ring = register_memory_on_ring,
-	.deregister_memory_on_ring = deregister_memory_on_ring,
-	.vma_modify_ring = vma_modify_ring,
+	.get_ring_direct_descriptors = extra_direct_descriptors,
+	.register_memory_on_ring = extra_register_memory,
+	.deregister_memory_on_ring = extra_deregister_memory,
+	.vma_modify_ring = extra_modify_ring,
 	.vma_extra_supported_mask =
 		VMA_EXTRA_API_REGISTER_RECV_CALLBACK | VMA_EXTRA_API_RECVFROM_ZCOPY |
 		VMA_EXTRA_API_FREE_PACKETS | VMA_EXTRA_API_ADD_CONF_RULE |
 		VMA_EXTRA_API_THREAD_OFFLOAD | VMA_EXTRA_API_DUMP_FD_STATS |
 		VMA_EXTRA_API_GET_SOCKET_RINGS_NUM | VMA_EXTRA_API_GET_SOCKET_RINGS_FDS |
-		VMA_EXTRA_API_GET_SOCKET_TX_RING_FD | VMA_EXTRA_API_GET_SOCKET_NETWORK_HEADER,
+		VMA_EXTRA_API_GET_SOCKET_TX_RING_FD | VMA_EXTRA_API_GET_SOCKET_NETWORK_HEADER |
+		VMA_EXTRA_API_ADD_RING_PROFILE | VMA_EXTRA_API_IOCTL,
 	.ioctl = extra_ioctl,
 };
+
+static struct vma_api_t xtreme_api; /* with VMA_SOCKETXTREME=1 */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* What the mask says of cards holds for the life of the process. */
+static void make_tables(void)
+{
+	api.vma_extra_supported_mask |= extra_direct_mask();
+	xtreme_api = api;
+	xtreme_api.vma_extra_supported_mask |= XTREME_MASK;
+}
 
 bool extra_get_api(int level, int name, void *val, socklen_t *len, int *rc)
 {
 	struct vma_api_t *table = &api;
 	socklen_t room;
 
+	if (level == SOL_SOCKET && name == SO_VMA_GET_EXT) {
+		*rc = ext_get(val, len);
+		return true;
+	}
 	if (level != SOL_SOCKET || name != SO_VMA_GET_API)
 		return false;
+	start(); /* the mask depends on parameters */
+	pthread_once(&once, make_tables);
+	if (params.socketxtreme)
+		table = &xtreme_api;
 	if (user_read(&room, len, sizeof(room)))
 		*rc = -EFAULT;
 	else if (room < sizeof(table))

@@ -32,10 +32,11 @@ static void unlock_table(void)
 	mutex_unlock(&table_lock);
 }
 
+/* Also in a forked process whose fd_root is wiped. */
 static struct fd_entry *leaf_of(int fd)
 {
-	/* Acquire: pairs with entry_make() and fd_fork_child(). */
-	return __atomic_load_n(&fd_root[fd >> FD_LEAF_BITS], __ATOMIC_ACQUIRE);
+	/* Acquire: pairs with entry_make(). */
+	return __atomic_load_n(&fd_leaves[fd >> FD_LEAF_BITS], __ATOMIC_ACQUIRE);
 }
 
 /* NULL: there is no leaf. */
@@ -61,25 +62,42 @@ static void wipe_on_fork(void)
 	sys_call(SYS_madvise, fd_root, sizeof(fd_root), MADV_WIPEONFORK, 0, 0, 0);
 }
 
+/* table_lock held. wiped: only fd_leaves gets it. False: no memory. */
+static bool leaf_make(int index, bool wiped)
+{
+	struct fd_entry *leaf = mem_map(LEAF_BYTES);
+
+	if (!leaf)
+		return false;
+	wipe_on_fork();
+	/*
+	 * Each store pairs with fd_leaf(): the leaf is zero, and a thread that sees it in
+	 * fd_leaves sees it in fd_root, too.
+	 */
+	if (!wiped)
+		__atomic_store_n(&fd_root[index], leaf, __ATOMIC_RELEASE);
+	__atomic_store_n(&fd_leaves[index], leaf, __ATOMIC_RELEASE);
+	if (n_leaves <= index)
+		n_leaves = index + 1;
+	return true;
+}
+
 /* table_lock held. The entry of fd, whose leaf is made if there is none. NULL: no memory. */
 static struct fd_entry *entry_make(int fd)
 {
-	if (!leaf_of(fd)) {
-		struct fd_entry *leaf = mem_map(LEAF_BYTES);
-
-		if (!leaf)
-			return NULL;
-		wipe_on_fork();
-		/*
-		 * Each store pairs with fd_leaf(): the leaf is zero, and a thread that sees it in
-		 * fd_leaves sees it in fd_root, too.
-		 */
-		__atomic_store_n(&fd_root[fd >> FD_LEAF_BITS], leaf, __ATOMIC_RELEASE);
-		__atomic_store_n(&fd_leaves[fd >> FD_LEAF_BITS], leaf, __ATOMIC_RELEASE);
-		if (n_leaves <= fd >> FD_LEAF_BITS)
-			n_leaves = (fd >> FD_LEAF_BITS) + 1;
-	}
+	if (!leaf_of(fd) && !leaf_make(fd >> FD_LEAF_BITS, false))
+		return NULL;
 	return entry_of(fd);
+}
+
+bool fd_wipe(void)
+{
+	bool done;
+
+	lock_table();
+	done = !fd_is_used() && leaf_make(0, true);
+	unlock_table();
+	return done;
 }
 
 static void fill_entry(struct fd_entry *entry, int fd, struct sock_ref ref, int next)
@@ -114,7 +132,14 @@ static void empty_entry(struct fd_entry *entry)
 struct fd_entry *fd_missed(int fd)
 {
 	fork_adopt();
-	return leaf_of(fd); /* the leaf may also have been made meanwhile */
+	return leaf_of(fd);
+}
+
+struct sock_ref fd_get_wiped(int fd)
+{
+	struct fd_entry *entry = entry_of(fd);
+
+	return entry ? fd_entry_get(entry) : (struct sock_ref){NULL, 0};
 }
 
 struct sock_ref fd_lookup(int fd)
@@ -262,6 +287,10 @@ void fd_fork_parent(void)
 void fd_fork_child(void)
 {
 	pthread_mutex_init(&table_lock, NULL);
+}
+
+void fd_fork_child_done(void)
+{
 	for (int i = 0; i < n_leaves; i++) {
 		/* Pairs with fd_leaf(): whoever sees the leaf sees its entries. */
 		if (fd_leaves[i])
@@ -269,10 +298,15 @@ void fd_fork_child(void)
 	}
 }
 
+bool fd_is_used(void)
+{
+	return n_leaves > 0;
+}
+
 bool fd_is_wiped(void)
 {
 	for (int i = 0; i < n_leaves; i++) {
-		/* Acquire: pairs with fd_fork_child() in another thread. */
+		/* Acquire: pairs with fd_fork_child_done() in another thread. */
 		if (fd_leaves[i])
 			return !__atomic_load_n(&fd_root[i], __ATOMIC_ACQUIRE);
 	}

@@ -16,9 +16,8 @@
  *		An empty entry belongs to the thread that got the descriptor from the
  *		kernel; it writes sk last, and from then on the lock protects the entry.
  * Progress	a look-up never waits.
- * fork		a process made past libc (a raw clone(2) or clone3(2)) has a copy of our
- *		memory, and nothing tells it that rings and descriptors belong to its
- *		parent.  The kernel wipes fd_root in every forked process
+ * fork		a forked process has a copy of our memory, in which rings and descriptors
+ *		belong to its parent.  The kernel wipes fd_root in every forked process
  *		(MADV_WIPEONFORK), so the first look-up there finds no leaf and calls
  *		fork_adopt().  fd_leaves keeps the values that fd_root had.
  */
@@ -49,7 +48,7 @@ struct fd_entry *fd_missed(int fd);
 /* The leaf of a descriptor >= 0; NULL: none. */
 static inline struct fd_entry *fd_leaf(int fd)
 {
-	/* Acquire, twice: pairs with entry_make() and fd_fork_child(). */
+	/* Acquire, twice: pairs with entry_make() and fd_fork_child_done(). */
 	struct fd_entry *leaf = __atomic_load_n(&fd_root[fd >> FD_LEAF_BITS], __ATOMIC_ACQUIRE);
 
 	if (leaf ||
@@ -99,7 +98,7 @@ static inline bool fd_peek(int fd, struct sock_ref *ref)
 	*ref = (struct sock_ref){NULL, 0};
 	if (fd < 0)
 		return true;
-	/* Acquire, twice: pairs with entry_make() and fd_fork_child(), as in fd_leaf(). */
+	/* Acquire, twice: pairs with entry_make() and fd_fork_child_done(), as in fd_leaf(). */
 	leaf = __atomic_load_n(&fd_root[fd >> FD_LEAF_BITS], __ATOMIC_ACQUIRE);
 	if (__builtin_expect(!leaf, 0))
 		return !__atomic_load_n(&fd_leaves[fd >> FD_LEAF_BITS], __ATOMIC_ACQUIRE);
@@ -143,14 +142,28 @@ void fd_forget_all(void);
 void fd_forget_sockets(void);
 
 /*
- * Was this process forked, without a call of fd_fork_child() so far? False in the process
- * that owns the table.
+ * Was this process forked, without a call of fd_fork_child_done() so far? False in the
+ * process that owns the table, and where the table has no leaf.
  */
 bool fd_is_wiped(void);
+/* Has the table a leaf? */
+bool fd_is_used(void);
+/*
+ * From now on fd_is_wiped() is true, as after a fork, until fd_fork_child_done(). False: the
+ * table is in use, or there is no memory.
+ */
+bool fd_wipe(void);
+/* As fd_get(), also in a process whose table is wiped: there it does not call fork_adopt(). */
+struct sock_ref fd_get_wiped(int fd);
 
-/* Around fork: the child gets a consistent table. */
+/* Around fork: the child gets a consistent table. A child that waits calls fd_fork_parent(), too. */
 void fd_fork_prepare(void);
 void fd_fork_parent(void);
+/*
+ * In the child: fd_fork_child() before its first use of the table, fd_fork_child_done() when
+ * its other threads may look sockets up.
+ */
 void fd_fork_child(void);
+void fd_fork_child_done(void);
 
 #endif

@@ -56,7 +56,11 @@ static inline const struct sock_ops *io_ops(struct sock_ref ref)
 
 /* Members of struct sock_hooks; see there. */
 ssize_t io_recv(int fd, void *buf, size_t len, int flags);
+ssize_t io_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from,
+		    socklen_t *from_len);
 ssize_t io_send(int fd, const void *buf, size_t len, int flags);
+ssize_t io_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+		  socklen_t to_len);
 
 /*
  * to_libc() for calls that send: a stream whose other end does not read any more raises

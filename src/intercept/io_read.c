@@ -140,8 +140,8 @@ static inline int give_address(void *to, socklen_t *len, const union name *from,
 }
 
 /* from: not NULL. */
-static ssize_t do_recvfrom(struct sock_ref ref, void *buf, size_t len, int flags,
-			   struct sockaddr *from, socklen_t *from_len)
+static inline ssize_t recv_from(const struct sock_ops *ops, struct sock_ref ref, void *buf,
+				size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
 {
 	struct iovec iov = iov_of(buf, len);
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -153,29 +153,43 @@ static ssize_t do_recvfrom(struct sock_ref ref, void *buf, size_t len, int flags
 		return -EFAULT;
 	msg.msg_name = &name;
 	msg.msg_namelen = sizeof(name);
-	rc = sock_ops_of(ref.sk)->recv(ref, &msg, flags);
+	rc = ops->recv(ref, &msg, flags);
 	if (rc < 0)
 		return rc;
 	bad = give_address(from, from_len, &name, msg.msg_namelen);
 	return bad ? bad : rc;
 }
 
+static inline __attribute__((always_inline)) ssize_t do_recvfrom(int fd, void *buf, size_t len,
+								 int flags, struct sockaddr *from,
+								 socklen_t *from_len, bool quick)
+{
+	struct sock_ref ref = sock_get(fd);
+	const struct sock_ops *ops;
+	int saved = errno;
+	ssize_t rc;
+
+	if (!ref.sk)
+		return libc.recvfrom(fd, buf, len, flags, from, from_len);
+	ops = sock_ops_of(ref.sk);
+	if (quick && __builtin_expect(ops->quick_recvfrom != NULL, 0))
+		return ops->quick_recvfrom(fd, buf, len, flags, from, from_len, ref);
+	rc = recv_from(ops, ref, buf, len, flags, from, from_len);
+	return rc == SOCK_KERNEL ? libc.recvfrom(fd, buf, len, flags, from, from_len)
+				 : to_libc(rc, saved);
+}
+
+ssize_t io_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from,
+		    socklen_t *from_len)
+{
+	return do_recvfrom(fd, buf, len, flags, from, from_len, false);
+}
+
 EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from,
 			socklen_t *from_len)
 {
-	struct sock_ref ref;
-	int saved;
-	ssize_t rc;
-
-	if (!from)
-		return recv_on(fd, buf, len, flags);
-	ref = sock_get(fd);
-	saved = errno;
-	if (!ref.sk)
-		return libc.recvfrom(fd, buf, len, flags, from, from_len);
-	rc = do_recvfrom(ref, buf, len, flags, from, from_len);
-	return rc == SOCK_KERNEL ? libc.recvfrom(fd, buf, len, flags, from, from_len)
-				 : to_libc(rc, saved);
+	return from ? do_recvfrom(fd, buf, len, flags, from, from_len, true)
+		    : recv_on(fd, buf, len, flags);
 }
 
 EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t size, int flags,

@@ -96,8 +96,8 @@ EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 }
 
 /* to: not NULL. */
-static ssize_t do_sendto(struct sock_ref ref, const void *buf, size_t len, int flags,
-			 const struct sockaddr *to, socklen_t to_len)
+static inline ssize_t send_to(const struct sock_ops *ops, struct sock_ref ref, const void *buf,
+			      size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
 {
 	struct iovec iov = iov_of(buf, len);
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -110,26 +110,44 @@ static ssize_t do_sendto(struct sock_ref ref, const void *buf, size_t len, int f
 		return -EFAULT;
 	msg.msg_name = (void *)(uintptr_t)to;
 	msg.msg_namelen = to_len;
-	return sock_ops_of(ref.sk)->send(ref, &msg, flags);
+	return ops->send(ref, &msg, flags);
+}
+
+static ssize_t kernel_sendto(int fd, const void *buf, size_t len, int flags,
+			     const struct sockaddr *to, socklen_t to_len)
+{
+	return kernel_sends(flags) ? libc.sendto(fd, buf, len, flags, to, to_len) : -1;
+}
+
+static inline __attribute__((always_inline)) ssize_t do_sendto(int fd, const void *buf, size_t len,
+							       int flags, const struct sockaddr *to,
+							       socklen_t to_len, bool quick)
+{
+	struct sock_ref ref = sock_get(fd);
+	const struct sock_ops *ops;
+	int saved = errno;
+	ssize_t rc;
+
+	if (!ref.sk)
+		return kernel_sendto(fd, buf, len, flags, to, to_len);
+	ops = sock_ops_of(ref.sk);
+	if (quick && __builtin_expect(ops->quick_sendto != NULL, 0))
+		return ops->quick_sendto(fd, buf, len, flags, to, to_len, ref);
+	rc = send_to(ops, ref, buf, len, flags, to, to_len);
+	return rc == SOCK_KERNEL ? kernel_sendto(fd, buf, len, flags, to, to_len)
+				 : sent(ref, rc, flags, saved);
+}
+
+ssize_t io_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+		  socklen_t to_len)
+{
+	return do_sendto(fd, buf, len, flags, to, to_len, false);
 }
 
 EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
 		      socklen_t to_len)
 {
-	struct sock_ref ref;
-	int saved;
-	ssize_t rc;
-
-	if (!to)
-		return send_on(fd, buf, len, flags);
-	ref = sock_get(fd);
-	saved = errno;
-	if (!ref.sk)
-		return kernel_sends(flags) ? libc.sendto(fd, buf, len, flags, to, to_len) : -1;
-	rc = do_sendto(ref, buf, len, flags, to, to_len);
-	if (rc == SOCK_KERNEL)
-		return kernel_sends(flags) ? libc.sendto(fd, buf, len, flags, to, to_len) : -1;
-	return sent(ref, rc, flags, saved);
+	return to ? do_sendto(fd, buf, len, flags, to, to_len, true) : send_on(fd, buf, len, flags);
 }
 
 static ssize_t do_writev(struct sock_ref ref, const struct iovec *iov, int n)

@@ -11,6 +11,7 @@
 #include "intercept/stdio.h"
 #include "intercept/uring.h"
 #include "intercept/wrap.h"
+#include "sock/core/extra/xtreme.h"
 
 #define TYPE_FLAGS (SOCK_NONBLOCK | SOCK_CLOEXEC)
 
@@ -27,6 +28,8 @@ static bool make_object(int fd, int domain, int type, int protocol)
 		sock_close(ref);
 		return false;
 	}
+	if (ref.sk && xtreme_is_on())
+		xtreme_begin(ref, fd);
 	return ref.sk != NULL;
 }
 
@@ -91,29 +94,43 @@ EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
 	return rc;
 }
 
-static int do_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags)
+int socket_accept(struct sock_ref ref, struct sockaddr_storage *from, socklen_t *len, int flags,
+		  struct sock_ref *child)
 {
-	struct sock_ref child = {NULL, 0};
-	struct sockaddr_storage from;
-	socklen_t full = sizeof(from);
-	int fd = sock_ops_of(ref.sk)->accept(ref, (struct sockaddr *)&from, &full, flags, &child),
-	    rc = 0;
+	int fd;
 
+	child->sk = NULL;
+	fd = sock_ops_of(ref.sk)->accept(ref, (struct sockaddr *)from, len, flags, child);
 	if (fd < 0)
 		return fd;
 	fd_fresh(fd);
-	if (child.sk && !fd_install(fd, child)) {
-		sock_close(child);
-		rc = -ENOBUFS;
-	} else if (addr) {
-		rc = user_write_address(addr, len, (struct sockaddr *)&from, full);
-		if (rc) /* as the kernel: the connection is closed */
-			fd_drop(fd);
+	if (child->sk && !fd_install(fd, *child)) {
+		sock_close(*child);
+		sys_close(fd);
+		return -ENOBUFS;
 	}
-	if (!rc)
+	return fd;
+}
+
+static int do_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	struct sock_ref child;
+	struct sockaddr_storage from;
+	socklen_t full = sizeof(from);
+	int fd = socket_accept(ref, &from, &full, flags, &child), rc = 0;
+
+	if (fd < 0)
 		return fd;
-	sys_close(fd);
-	return rc;
+	if (addr)
+		rc = user_write_address(addr, len, (struct sockaddr *)&from, full);
+	if (rc) { /* as the kernel: the connection is closed */
+		fd_drop(fd);
+		sys_close(fd);
+		return rc;
+	}
+	if (child.sk && xtreme_is_on())
+		xtreme_begin(child, fd);
+	return fd;
 }
 
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)

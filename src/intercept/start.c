@@ -54,6 +54,8 @@ static void descend(void)
 }
 
 static const struct sock_hooks hooks = {.recv = io_recv,
+					.recvfrom = io_recvfrom,
+					.sendto = io_sendto,
 					.send = io_send,
 					.left = fd_left,
 					.started = exit_arm};
@@ -75,7 +77,7 @@ static void start_once(void *arg)
 	if (params.handle_sigsegv)
 		signal_watch_faults();
 	sock_init(&hooks);
-	inherited_take(inherited);
+	inherited_start(inherited);
 }
 
 void start(void)

@@ -81,11 +81,22 @@ int fd_fresh(int fd);
  */
 bool fork_is_vfork_child(void);
 /*
- * In a process made by a raw clone(2), if the kernel wiped the table: does what fork() does
- * for its children. Its sockets fall back to the kernel, and what belongs to the parent is
- * closed. In any other process: nothing.
+ * Is this a process that has not begun: a forked child, or a program that was executed and
+ * inherits sockets? It owns nothing yet; there is nothing to do at its end.
+ */
+bool fork_waits(void);
+/*
+ * A process that has not begun: begins. Sockets that a forked child does not share with its
+ * parent fall back to the kernel. Another thread that does so is waited for. In any other
+ * process: nothing.
  */
 void fork_adopt(void);
+/*
+ * A forked child that has not begun stays so until fork_stay_end(): no signal handler runs, and
+ * other threads wait. False: it has begun, or is no forked child.
+ */
+bool fork_stay(void);
+void fork_stay_end(void);
 /* At start: registers our fork handlers. */
 void fork_init(void);
 
@@ -95,7 +106,7 @@ void fork_init(void);
 void exit_init(void);
 /* At the first accelerated socket: from now on signals that end the process are handled. */
 void exit_arm(void);
-/* In a forked child, which has no accelerated socket yet. */
+/* In a forked child, which has no accelerated socket yet: at once, on the thread that forked. */
 void exit_fork_child(void);
 /*
  * any, signal handlers included: does sig end the process by default, and is it handled by

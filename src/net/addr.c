@@ -9,6 +9,19 @@
 /* The kernel also accepts an IPv6 address without its scope (RFC 2133). */
 #define SIN6_LEN_MIN offsetof(struct sockaddr_in6, sin6_scope_id)
 
+void addr_multicast_mac(const struct inaddr *group, uint8_t mac[6])
+{
+	static const uint8_t v4[3] = {0x01, 0x00, 0x5e}, v6[2] = {0x33, 0x33};
+
+	memcpy(mac, v4, sizeof(v4));
+	memcpy(mac + 3, group->b + 13, 3);
+	mac[3] &= 0x7f; /* 23 bits of the group */
+	if (addr_is_v4(group))
+		return;
+	memcpy(mac, v6, sizeof(v6));
+	memcpy(mac + 2, group->b + 12, 4);
+}
+
 bool endpoint_from_sin(struct endpoint *ep, const struct sockaddr *sa, socklen_t len)
 {
 	struct sockaddr_in in;

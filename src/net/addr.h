@@ -82,11 +82,20 @@ static inline bool addr_is_loopback(const struct inaddr *a)
 	return a->q[0] == 0 && a->w[2] == 0 && a->w[3] == htonl(1);
 }
 
+/* fe80::/10: valid on one link. */
+static inline bool addr_is_link_local6(const struct inaddr *a)
+{
+	return a->b[0] == 0xfe && (a->b[1] & 0xc0) == 0x80;
+}
+
 /* 255.255.255.255 only; the route tells whether an address is a subnet broadcast. */
 static inline bool addr_is_broadcast(const struct inaddr *a)
 {
 	return addr_is_v4(a) && a->w[3] == 0xffffffffu;
 }
+
+/* The link address of a multicast group: RFC 1112 section 6.4, RFC 2464 section 7. */
+void addr_multicast_mac(const struct inaddr *group, uint8_t mac[6]);
 
 /* False unless sa, of len bytes, is a complete address of AF_INET, or of AF_INET6. */
 bool endpoint_from_sin(struct endpoint *ep, const struct sockaddr *sa, socklen_t len);

@@ -222,14 +222,6 @@ GUARD_ANY_ADDRESS uint64_t csum_copy(uint64_t sum, void *to, const void *from, s
 	return sum_scalar(true, sum, to, from, len);
 }
 
-uint16_t csum_fold(uint64_t sum)
-{
-	sum = (sum >> 32) + (uint32_t)sum;
-	sum = (sum >> 32) + (uint32_t)sum; /* at most 2^32 */
-	sum = (sum >> 16) + (sum & 0xffff);
-	return (uint16_t)((sum >> 16) + (sum & 0xffff));
-}
-
 uint64_t csum_combine(uint64_t sum, uint64_t part, bool odd)
 {
 	return sum + (odd ? __builtin_bswap16(csum_fold(part)) : part);

@@ -39,7 +39,8 @@
 	X(TCP_SYN_RATE, "more SYNs than VMA_TCP_MAX_SYN_RATE")   \
 	X(NEIGH_FULL, "too many packets wait for the neighbour") \
 	X(NEIGH_FAILED, "the neighbour does not answer")         \
-	X(NO_ROUTE, "there is no route, or no local address")
+	X(NO_ROUTE, "there is no route, or no local address")    \
+	X(BOND_BACKUP, "by a slave that its bond does not hear")
 
 enum drop {
 #define X(name, text) DROP_##name,

@@ -39,10 +39,3 @@ uint32_t flow_key_hash(const struct flow_key *key)
 
 	return (uint32_t)(h ^ h >> 32);
 }
-
-bool flow_key_eq(const struct flow_key *a, const struct flow_key *b)
-{
-	return ((a->local.q[0] ^ b->local.q[0]) | (a->local.q[1] ^ b->local.q[1]) |
-		(a->remote.q[0] ^ b->remote.q[0]) | (a->remote.q[1] ^ b->remote.q[1]) |
-		(ports_word(a) ^ ports_word(b))) == 0;
-}

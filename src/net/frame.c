@@ -5,7 +5,10 @@
 #include <netinet/if_ether.h>
 
 #define VLAN_TAG 4
-#define IP6_HDR 40
+
+/* The steps of frame_parse() are one function: together they are no longer than a few calls. */
+#define INTO_FRAME static inline __attribute__((always_inline))
+
 #define IP4_MORE_OR_OFFSET 0x3fff /* MF and the fragment offset, RFC 791 3.1 */
 
 static inline uint16_t load16(const uint8_t *p)
@@ -25,8 +28,8 @@ static inline uint32_t load32(const uint8_t *p)
 }
 
 /* pseudo: sum over the pseudo-header; field: the checksum as received. */
-static inline bool csum_good(const uint8_t *l4, size_t len, uint64_t pseudo, uint16_t field,
-			     unsigned flags)
+INTO_FRAME bool csum_good(const uint8_t *l4, size_t len, uint64_t pseudo, uint16_t field,
+			  unsigned flags)
 {
 	if ((flags & FRAME_PARTIAL_CSUM) && field == csum_fold(pseudo))
 		return true; /* CHECKSUM_PARTIAL: the sender left it to its network card */
@@ -43,8 +46,8 @@ struct ip_info {
 };
 
 /* RFC 768.  Sets the offsets of pkt. */
-static inline enum drop parse_udp(struct pkt *pkt, unsigned flags, const struct ip_info *ip,
-				  bool may_omit_csum)
+INTO_FRAME enum drop parse_udp(struct pkt *pkt, unsigned flags, const struct ip_info *ip,
+			       bool may_omit_csum)
 {
 	const uint8_t *udp = pkt->frame + ip->l4;
 	uint16_t field;
@@ -57,8 +60,8 @@ static inline enum drop parse_udp(struct pkt *pkt, unsigned flags, const struct 
 		return DROP_UDP_LENGTH;
 	field = load16(udp + 6);
 	if (field == 0) {
-		if (!may_omit_csum && !(pkt->flags & PKT_CSUM_OK))
-			return DROP_UDP_CSUM; /* RFC 8200 8.1 */
+		if (!may_omit_csum) /* RFC 8200 8.1, whatever the card says of it */
+			return DROP_UDP_CSUM;
 	} else if (!(pkt->flags & PKT_CSUM_OK)) {
 		if (!csum_good(udp, len, ip->pseudo + htons((uint16_t)len), field, flags))
 			return DROP_UDP_CSUM;
@@ -69,7 +72,7 @@ static inline enum drop parse_udp(struct pkt *pkt, unsigned flags, const struct 
 }
 
 /* RFC 9293 3.1. The TCP engine parses the options. */
-static inline enum drop parse_tcp(struct pkt *pkt, unsigned flags, const struct ip_info *ip)
+INTO_FRAME enum drop parse_tcp(struct pkt *pkt, unsigned flags, const struct ip_info *ip)
 {
 	const uint8_t *tcp = pkt->frame + ip->l4;
 	size_t off;
@@ -90,8 +93,8 @@ static inline enum drop parse_tcp(struct pkt *pkt, unsigned flags, const struct 
 	return DROP_NONE;
 }
 
-static inline enum drop parse_l4(struct pkt *pkt, unsigned flags, const struct ip_info *ip,
-				 bool may_omit_csum, struct flow_key *key)
+INTO_FRAME enum drop parse_l4(struct pkt *pkt, unsigned flags, const struct ip_info *ip,
+			      bool may_omit_csum, struct flow_key *key)
 {
 	const uint8_t *l4 = pkt->frame + ip->l4;
 	enum drop why;
@@ -115,7 +118,7 @@ static inline enum drop parse_l4(struct pkt *pkt, unsigned flags, const struct i
 }
 
 /* IP options are rare; without them the header is five words and needs no call. */
-static inline bool ip4_csum_good(const uint8_t *h, size_t hdr)
+INTO_FRAME bool ip4_csum_good(const uint8_t *h, size_t hdr)
 {
 	uint64_t sum = (uint64_t)load32(h) + load32(h + 4) + load32(h + 8) + load32(h + 12) +
 		       load32(h + 16);
@@ -126,7 +129,7 @@ static inline bool ip4_csum_good(const uint8_t *h, size_t hdr)
 }
 
 /* RFC 791 3.1; options are skipped. */
-static inline enum drop parse_ip4(struct pkt *pkt, unsigned flags, size_t l3, struct flow_key *key)
+INTO_FRAME enum drop parse_ip4(struct pkt *pkt, unsigned flags, size_t l3, struct flow_key *key)
 {
 	const uint8_t *h = pkt->frame + l3;
 	struct ip_info ip;
@@ -158,8 +161,19 @@ static inline enum drop parse_ip4(struct pkt *pkt, unsigned flags, size_t l3, st
 	return parse_l4(pkt, flags, &ip, true, key);
 }
 
+/*
+ * What the kernel drops, too: multicast senders, loopback addresses, the scopes 0 and 1 of groups
+ * (RFC 4291 2.5.3, 2.7), and IPv4-mapped addresses, which would be taken for IPv4.
+ */
+static bool is_odd6(const struct inaddr *src, const struct inaddr *dst)
+{
+	return src->b[0] == 0xff || addr_is_loopback(src) || addr_is_loopback(dst) ||
+	       (dst->b[0] == 0xff && (dst->b[1] & 15) <= 1) || addr_is_v4(src) || addr_is_v4(dst);
+}
+
 /* RFC 8200 3, without extension headers. */
-static enum drop parse_ip6(struct pkt *pkt, unsigned flags, size_t l3, struct flow_key *key)
+static __attribute__((noinline)) enum drop parse_ip6(struct pkt *pkt, unsigned flags, size_t l3,
+						     struct flow_key *key)
 {
 	const uint8_t *h = pkt->frame + l3;
 	struct ip_info ip;
@@ -179,20 +193,21 @@ static enum drop parse_ip6(struct pkt *pkt, unsigned flags, size_t l3, struct fl
 	ip.pseudo = csum_add(htons(ip.proto), h + 8, 32);
 	memcpy(&key->remote, h + 8, 16);
 	memcpy(&key->local, h + 24, 16);
+	if (is_odd6(&key->remote, &key->local)) {
+		key->remote_port = key->local_port = 0;
+		return DROP_SOURCE;
+	}
 	return parse_l4(pkt, flags, &ip, false, key);
 }
 
-enum drop frame_parse(struct pkt *pkt, unsigned flags, struct flow_key *key)
+/* A frame with a tag, of IPv6, or of another protocol. */
+static __attribute__((noinline)) enum drop parse_other(struct pkt *pkt, unsigned flags,
+						       struct flow_key *key)
 {
 	const uint8_t *frame = pkt->frame;
+	uint16_t type = load16(frame + 12);
 	size_t l3 = ETH_HDR;
-	uint16_t type;
 
-	if (pkt->frame_len < ETH_HDR + VLAN_TAG)
-		return DROP_SHORT;
-	type = load16(frame + 12);
-	if (type == htons(ETHERTYPE_IP))
-		return parse_ip4(pkt, flags, ETH_HDR, key);
 	if (type == htons(ETHERTYPE_VLAN)) {
 		type = load16(frame + ETH_HDR + 2);
 		l3 = ETH_HDR + VLAN_TAG;
@@ -202,6 +217,15 @@ enum drop frame_parse(struct pkt *pkt, unsigned flags, struct flow_key *key)
 	if (type == htons(ETHERTYPE_IPV6))
 		return parse_ip6(pkt, flags, l3, key);
 	return DROP_ETHERTYPE;
+}
+
+enum drop frame_parse(struct pkt *pkt, unsigned flags, struct flow_key *key)
+{
+	if (pkt->frame_len < ETH_HDR + VLAN_TAG)
+		return DROP_SHORT;
+	if (__builtin_expect(load16(pkt->frame + 12) != htons(ETHERTYPE_IP), 0))
+		return parse_other(pkt, flags, key);
+	return parse_ip4(pkt, flags, ETH_HDR, key);
 }
 
 /* src: the source, otherwise the destination. */
@@ -230,7 +254,18 @@ struct endpoint frame_destination(const struct pkt *pkt)
 
 const void *frame_udp_again(struct pkt *pkt, size_t *len)
 {
-	memset(pkt->frame + pkt->l4 + 6, 0, 2); /* no checksum */
+	uint8_t *ip = pkt->frame + pkt->l3, *udp = pkt->frame + pkt->l4;
+	uint16_t csum = 0;
+
+	memset(udp + 6, 0, 2); /* no checksum */
+	if (ip[0] >> 4 == 6) {
+		uint64_t sum = csum_add(htons(IPPROTO_UDP) + load16(udp + 4), ip + 8, 32);
+
+		csum = (uint16_t)~csum_fold(csum_add(sum, udp, ntohs(load16(udp + 4))));
+		if (csum == 0)
+			csum = 0xffff;
+		memcpy(udp + 6, &csum, sizeof(csum));
+	}
 	*len = pkt->frame_len - pkt->l3;
 	return pkt->frame + pkt->l3;
 }

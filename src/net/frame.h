@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames: parsing of received frames, building of frames to send.  Ethernet (RFC 894, one
- * 802.1Q tag), ARP (RFC 826), IPv4 (RFC 791), UDP (RFC 768), TCP (RFC 9293 section 3.1).
+ * Frames: parsing of received frames, building of frames to send.  Ethernet (RFC 894, RFC 2464,
+ * one 802.1Q tag), IPv4 (RFC 791), IPv6 (RFC 8200), UDP (RFC 768), TCP (RFC 9293 section 3.1).
  *
  * Role		pure functions of bytes.
  */
@@ -17,11 +17,20 @@
 #define ETH_HDR 14
 #define ETH_TAG 4 /* of a VLAN */
 #define IP4_HDR 20
+#define IP6_HDR 40
+#define IP6_FRAGMENT_HDR 8 /* RFC 8200 4.5 */
+#define IP6_MTU_MIN 1280   /* RFC 8200 5 */
 #define UDP_HDR 8
 #define TCP_HDR 20
 #define TCP_OPT_MAX 40
 /* Room for all headers that are built: Ethernet + VLAN + IPv6 + TCP with options. */
-#define FRAME_HDR_MAX (ETH_HDR + ETH_TAG + 40 + TCP_HDR + TCP_OPT_MAX)
+#define FRAME_HDR_MAX (ETH_HDR + ETH_TAG + IP6_HDR + TCP_HDR + TCP_OPT_MAX)
+
+/* The length of the IP header, without options, of packets to or from addr. */
+static inline uint32_t ip_hdr_of(const struct inaddr *addr)
+{
+	return addr_is_v4(addr) ? IP4_HDR : IP6_HDR;
+}
 
 /* The 5-tuple or 3-tuple of a frame, from the receiver's point of view. */
 struct flow_key {
@@ -37,7 +46,16 @@ _Static_assert(sizeof(struct flow_key) == 40, "hashed and compared as five words
 
 /* Depends on the seed, so it differs between processes. */
 uint32_t flow_key_hash(const struct flow_key *key);
-bool flow_key_eq(const struct flow_key *a, const struct flow_key *b);
+static inline bool flow_key_eq(const struct flow_key *a, const struct flow_key *b)
+{
+	uint64_t x, y; /* ports, protocol and pad */
+
+	memcpy(&x, &a->local_port, sizeof(x));
+	memcpy(&y, &b->local_port, sizeof(y));
+	return ((a->local.q[0] ^ b->local.q[0]) | (a->local.q[1] ^ b->local.q[1]) |
+		(a->remote.q[0] ^ b->remote.q[0]) | (a->remote.q[1] ^ b->remote.q[1]) | (x ^ y)) ==
+	       0;
+}
 /*
  * Sets the seed, so that a peer cannot predict the hash. Call once at start with random words,
  * before the first flow_key_hash(); tests may leave it out.
@@ -50,7 +68,8 @@ void flow_key_seed(const uint64_t seed[5]);
 /*
  * Parses pkt->frame and checks lengths and checksums; the frame is untrusted. On DROP_NONE sets l3,
  * l4, off, len (and seq, tcp_flags) of the packet, removes padding and fills key. Otherwise pkt is
- * unchanged. Accepts IPv6 without extension headers only. seq is the header's, also in a SYN.
+ * unchanged. Accepts IPv6 without extension headers only. On DROP_SOURCE (IPv6) key has the
+ * addresses. seq is the header's, also in a SYN.
  */
 enum drop frame_parse(struct pkt *pkt, unsigned flags, struct flow_key *key);
 
@@ -58,7 +77,10 @@ enum drop frame_parse(struct pkt *pkt, unsigned flags, struct flow_key *key);
 struct endpoint frame_source(const struct pkt *pkt);
 struct endpoint frame_destination(const struct pkt *pkt);
 
-/* The IP packet of a parsed UDP frame, to be sent again: without a checksum, which may be partial. */
+/*
+ * The IP packet of a parsed UDP frame, to be sent again: without its checksum, which may be partial;
+ * IPv6 gets a complete one.
+ */
 const void *frame_udp_again(struct pkt *pkt, size_t *len);
 
 /*
@@ -74,46 +96,63 @@ uint64_t csum_add(uint64_t sum, const void *data, size_t len);
 #define CSUM_FAULT (1ull << 63)
 uint64_t csum_copy(uint64_t sum, void *to, const void *from, size_t len);
 /* Folds to 16 bits. The checksum field holds the complement. */
-uint16_t csum_fold(uint64_t sum);
+static inline uint16_t csum_fold(uint64_t sum)
+{
+	sum = (sum >> 32) + (uint32_t)sum;
+	sum = (sum >> 32) + (uint32_t)sum; /* at most 2^32 */
+	sum = (sum >> 16) + (sum & 0xffff);
+	return (uint16_t)((sum >> 16) + (sum & 0xffff));
+}
 
 /* Adds the sum of a second piece, which begins at an odd offset if odd. */
 uint64_t csum_combine(uint64_t sum, uint64_t part, bool odd);
 
 /*
- * The constant part of all frames to one destination: Ethernet, IP and the ports, and the checksums
- * of these bytes.
+ * The constant part of all frames to one destination: Ethernet, IP and the ports. Fields that are
+ * different in each frame hold sums instead: the IPv4 checksum that of the header without length;
+ * the IPv4 identification (0 in frames, because DF is set: RFC 6864 section 4) and the IPv6 payload
+ * length, which are at the same place, that of the pseudo-header and the ports, without length.
  */
 struct frame_template {
-	uint8_t bytes[40]; /* Ethernet, IPv4 and ports; the size of three vector moves */
-	uint8_t l3;	   /* offset of IP */
-	uint8_t l4;	   /* offset of UDP/TCP */
-	uint8_t proto;
-	bool no_csum; /* UDP is sent without a checksum */
-	/*
-	 * IPv4 identification, network byte order: 0 with DF; otherwise the owner changes it for
-	 * each datagram (RFC 6864 section 4).
-	 */
-	uint16_t id;
-	uint16_t ip_sum;     /* sum of the header without length, id and checksum */
-	uint16_t pseudo_sum; /* pseudo-header and ports, without length */
+	uint8_t bytes[ETH_HDR + IP6_HDR + 4];
+	uint8_t l4;	 /* offset of UDP/TCP; IP is at ETH_HDR */
+	uint8_t special; /* FRAME_*: not simply IPv4 with checksums */
 };
+
+#define FRAME_IP6 1u
+#define FRAME_NO_CSUM 2u /* IPv4: UDP is sent without a checksum */
+
+#define FRAME_LABEL_AUTO 0u	    /* from a hash of the flow: RFC 6438 */
+#define FRAME_LABEL_NONE UINT32_MAX /* 0 */
 
 struct frame_params {
 	const uint8_t *src_mac;
 	const uint8_t *dst_mac;
 	struct endpoint src, dst;
 	uint8_t proto;
-	uint8_t ttl;
-	uint8_t tos;
-	bool dont_fragment;
-	bool no_csum; /* UDP without a checksum, RFC 768 */
+	uint8_t ttl;  /* or hop limit */
+	uint8_t tos;  /* or traffic class */
+	bool no_csum; /* IPv4: UDP without a checksum, RFC 768; IPv6 always has one, RFC 8200 8.1 */
+	uint32_t label; /* IPv6: flow label, 20 bits, or FRAME_LABEL_* */
 };
 
-/* 0, or -EAFNOSUPPORT for a family other than IPv4. */
+/* 0, or -EAFNOSUPPORT if source and destination are not of one family. */
 int frame_template_init(struct frame_template *t, const struct frame_params *params);
 void frame_template_set_mac(struct frame_template *t, const uint8_t *dst_mac);
 /* The IP destination of its frames. */
 struct inaddr frame_template_dst(const struct frame_template *t);
+
+/* Bytes of its IP header. */
+static inline uint32_t frame_template_ip_hdr(const struct frame_template *t)
+{
+	return t->l4 - ETH_HDR;
+}
+
+/*
+ * The label of FRAME_LABEL_AUTO, host order. As Linux's (auto_flowlabels, flowlabel_state_ranges)
+ * it is between 0x80000 and 0xfffff. Depends on the seed, see flow_key_seed().
+ */
+uint32_t frame_flow_label(const struct flow_key *key);
 
 /*
  * Writes a UDP datagram to frame: headers, then the payload gathered from iov, with complete
@@ -123,8 +162,11 @@ struct inaddr frame_template_dst(const struct frame_template *t);
 size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const struct iovec *iov,
 		       int iovcnt, size_t len);
 
+/* The same, where the payload is in its place already: len bytes behind the headers. */
+size_t frame_build_udp_around(const struct frame_template *t, uint8_t *frame, size_t len);
+
 /*
- * Fragments a UDP datagram that is larger than the MTU (RFC 791). Call init, then
+ * Fragments a UDP datagram that is larger than the MTU (RFC 791; RFC 8200 4.5). Call init, then
  * frame_fragment_next() until it returns 0, then frame_fragment_finish() on the first frame, whose
  * UDP checksum covers all fragments.
  */
@@ -133,20 +175,25 @@ struct frame_fragmenter {
 	const struct iovec *iov; /* the next payload byte */
 	size_t iov_at;
 	size_t payload_at; /* payload bytes built so far */
-	size_t at, total;  /* bytes after the IP header: so far, in all */
+	size_t at, total;  /* bytes of the datagram: so far, in all */
 	size_t step;
+	size_t data; /* offset of these bytes in each frame */
 	uint64_t sum;
-	uint16_t id; /* host order */
+	uint32_t id; /* host order */
 	bool faulted;
 };
 
 #define FRAGMENTS_MAX 128 /* for 65507 bytes at the smallest accepted MTU, 576 */
 
-/* iov holds len bytes, at most 65507, and stays valid until the last call. */
-void frame_fragmenter_init(struct frame_fragmenter *f, const struct frame_template *t,
-			   const struct iovec *iov, size_t len, uint32_t mtu, uint16_t id);
 /*
- * Returns the length of the frame, at most l3 + mtu; 0 after the last fragment, or if iov cannot be
+ * iov holds len bytes and stays valid until the last call; at most 65507 bytes, with IPv6 65527.
+ * mtu: at least 576, with IPv6 IP6_MTU_MIN. id differs from that of recent datagrams; IPv4 uses its
+ * low 16 bits, IPv6 adds it to a secret of the addresses (RFC 7739 5.3).
+ */
+void frame_fragmenter_init(struct frame_fragmenter *f, const struct frame_template *t,
+			   const struct iovec *iov, size_t len, uint32_t mtu, uint32_t id);
+/*
+ * Returns the length of the frame, at most ETH_HDR + mtu; 0 after the last fragment, or if iov cannot be
  * read (then faulted is set).
  */
 size_t frame_fragment_next(struct frame_fragmenter *f, uint8_t *frame);
@@ -173,6 +220,10 @@ struct tcp_segment {
 size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
 		       const struct tcp_segment *seg);
 
+/* The same, where the payload is in its place already; seg->part is not looked at. */
+size_t frame_build_tcp_around(const struct frame_template *t, uint8_t *frame,
+			      const struct tcp_segment *seg);
+
 /*
  * A train: a TCP segment larger than the MSS, cut into frames of mss payload bytes (segmentation
  * offload in software). The common header bytes are built once. PSH and FIN are set in the last
@@ -187,6 +238,7 @@ struct frame_train {
 	struct tcp_segment seg; /* the rest of the segment */
 	uint32_t mss;
 	uint32_t sum; /* sum of the bytes that all full-sized frames share */
+	size_t l4;    /* offset of the TCP header */
 	size_t hdr;   /* bytes before the payload */
 	uint8_t head[FRAME_TRAIN_ROOM];
 };
@@ -209,7 +261,10 @@ struct frame_large {
 	uint8_t head[FRAME_HDR_MAX];
 };
 
-/* seg: as for a train, and at most 65535 bytes with its IP header. Refers to its payload. */
+/*
+ * seg: as for a train, and at most 65535 bytes with its IPv4 header, or after its IPv6 header.
+ * Refers to its payload.
+ */
 void frame_build_large(struct frame_large *large, const struct frame_template *t,
 		       const struct tcp_segment *seg, uint32_t mss);
 

@@ -1,83 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Builds the frames to send from a template and the fields that change from frame to frame. */
 #include <assert.h>
-#include <errno.h>
-#include <netinet/if_ether.h>
 
+#include "net/frame_internal.h"
 #include "net/tcp/tcp_wire.h"
 
-#include "net/frame.h"
+#define IP4_ROOM 40 /* IP4_L4 and the ports, as three vector moves */
 
-#define IP4_DF 0x4000
-#define IP4_L4 (ETH_HDR + IP4_HDR)
+/* The functions for both families are compiled for each, with a constant v6. */
+#define FOR_EACH_FAMILY static inline __attribute__((always_inline))
 
-static inline void store16(uint8_t *p, uint16_t v)
-{
-	memcpy(p, &v, sizeof(v));
-}
-
-static inline void store32(uint8_t *p, uint32_t v)
-{
-	memcpy(p, &v, sizeof(v));
-}
-
-int frame_template_init(struct frame_template *t, const struct frame_params *params)
-{
-	const struct endpoint *src = &params->src, *dst = &params->dst;
-	uint8_t *ip = t->bytes + ETH_HDR, *l4 = t->bytes + IP4_L4;
-
-	if (!addr_is_v4(&src->addr) || !addr_is_v4(&dst->addr))
-		return -EAFNOSUPPORT;
-	memset(t, 0, sizeof(*t));
-	t->l3 = ETH_HDR;
-	t->l4 = IP4_L4;
-	t->proto = params->proto;
-	t->no_csum = params->no_csum;
-
-	memcpy(t->bytes, params->dst_mac, 6);
-	memcpy(t->bytes + 6, params->src_mac, 6);
-	store16(t->bytes + 12, htons(ETHERTYPE_IP));
-	ip[0] = 4 << 4 | IP4_HDR / 4;
-	ip[1] = params->tos;
-	store16(ip + 6, htons(params->dont_fragment ? IP4_DF : 0));
-	ip[8] = params->ttl;
-	ip[9] = params->proto;
-	store32(ip + 12, addr_v4_of(&src->addr));
-	store32(ip + 16, addr_v4_of(&dst->addr));
-	store16(l4, src->port);
-	store16(l4 + 2, dst->port);
-
-	t->ip_sum = csum_fold(csum_add(0, ip, IP4_HDR));
-	t->pseudo_sum = csum_fold(csum_add(htons(params->proto), ip + 12, 8 + 4));
-	return 0;
-}
-
-void frame_template_set_mac(struct frame_template *t, const uint8_t *dst_mac)
-{
-	memcpy(t->bytes, dst_mac, 6);
-}
-
-struct inaddr frame_template_dst(const struct frame_template *t)
-{
-	uint32_t v4;
-
-	assert(t->l4 == IP4_L4);
-	memcpy(&v4, t->bytes + ETH_HDR + 16, sizeof(v4));
-	return addr_v4(v4);
-}
-
-/* Writes Ethernet and IP headers; l4_len: bytes after the IP header. */
-static inline void build_ip4(const struct frame_template *t, uint8_t *frame, size_t l4_len)
+/*
+ * Writes Ethernet and IP headers; l4_len: bytes after the IP header. The lengths are constant, for
+ * a few moves; the bytes after the ports are overwritten later.
+ */
+FOR_EACH_FAMILY void build_ip(bool v6, const struct frame_template *t, uint8_t *frame,
+			      size_t l4_len)
 {
 	uint8_t *ip = frame + ETH_HDR;
-	uint16_t total = htons((uint16_t)(IP4_HDR + l4_len));
+	uint16_t total;
 
+	if (v6) {
+		assert(t->l4 == IP6_L4 && l4_len <= 65535);
+		memcpy(frame, t->bytes, sizeof(t->bytes));
+		store16(ip + 4, htons((uint16_t)l4_len));
+		return;
+	}
 	assert(t->l4 == IP4_L4 && IP4_HDR + l4_len <= 65535);
-	/* Constant length: three moves. The bytes after the ports are overwritten below. */
-	memcpy(frame, t->bytes, sizeof(t->bytes));
+	total = htons((uint16_t)(IP4_HDR + l4_len));
+	memcpy(frame, t->bytes, IP4_ROOM);
 	store16(ip + 2, total);
-	store16(ip + 4, t->id);
-	store16(ip + 10, (uint16_t)~csum_fold((uint64_t)t->ip_sum + total + t->id));
+	store16(ip + 4, 0);
+	store16(ip + 10, (uint16_t)~csum_fold((uint64_t)sum_at(t, IP4_SUM) + total));
 }
 
 /* Gathers iov to `to` and returns the sum, as csum_copy(). */
@@ -100,37 +54,79 @@ static inline uint64_t gather(uint8_t *to, const struct iovec *iov, int iovcnt)
 	return sum;
 }
 
-size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const struct iovec *iov,
-		       int iovcnt, size_t len)
+/* Writes the UDP header of len bytes that have this sum; returns the length of the frame. */
+FOR_EACH_FAMILY size_t build_udp_header(unsigned special, const struct frame_template *t,
+					uint8_t *frame, size_t len, uint64_t sum)
 {
-	uint8_t *udp = frame + IP4_L4;
-	uint16_t udp_len = htons((uint16_t)(UDP_HDR + len));
-	uint64_t sum;
-	uint16_t csum;
+	size_t l4 = special & FRAME_IP6 ? IP6_L4 : IP4_L4;
+	uint8_t *udp = frame + l4;
+	uint16_t udp_len = htons((uint16_t)(UDP_HDR + len)), csum;
 
-	build_ip4(t, frame, UDP_HDR + len);
 	/* The length counts twice: in the header and in the pseudo-header. */
-	sum = (uint64_t)t->pseudo_sum + 2 * (uint64_t)udp_len;
-	sum += gather(udp + UDP_HDR, iov, iovcnt);
-	if (__builtin_expect(sum & CSUM_FAULT, 0))
-		return 0;
+	sum += (uint64_t)sum_at(t, PSEUDO_SUM) + 2 * (uint64_t)udp_len;
 	csum = (uint16_t)~csum_fold(sum);
 	store16(udp + 4, udp_len);
 	if (csum == 0)
 		csum = 0xffff; /* RFC 768: 0 means no checksum */
-	store16(udp + 6, t->no_csum ? 0 : csum);
-	return IP4_L4 + UDP_HDR + len;
+	store16(udp + 6, special & FRAME_NO_CSUM ? 0 : csum);
+	return l4 + UDP_HDR + len;
 }
 
+FOR_EACH_FAMILY size_t build_udp(unsigned special, const struct frame_template *t, uint8_t *frame,
+				 const struct iovec *iov, int iovcnt, size_t len)
+{
+	uint64_t sum;
+
+	build_ip(special & FRAME_IP6, t, frame, UDP_HDR + len);
+	sum = gather(frame + (special & FRAME_IP6 ? IP6_L4 : IP4_L4) + UDP_HDR, iov, iovcnt);
+	if (__builtin_expect(sum & CSUM_FAULT, 0))
+		return 0;
+	return build_udp_header(special, t, frame, len, sum);
+}
+
+static __attribute__((noinline)) size_t build_udp_special(const struct frame_template *t,
+							  uint8_t *frame, const struct iovec *iov,
+							  int iovcnt, size_t len)
+{
+	if (t->special == FRAME_IP6)
+		return build_udp(FRAME_IP6, t, frame, iov, iovcnt, len);
+	return build_udp(FRAME_NO_CSUM, t, frame, iov, iovcnt, len);
+}
+
+size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const struct iovec *iov,
+		       int iovcnt, size_t len)
+{
+	if (__builtin_expect(t->special, 0))
+		return build_udp_special(t, frame, iov, iovcnt, len);
+	return build_udp(0, t, frame, iov, iovcnt, len);
+}
+
+size_t frame_build_udp_around(const struct frame_template *t, uint8_t *frame, size_t len)
+{
+	uint64_t sum = csum_add(0, frame + t->l4 + UDP_HDR, len);
+
+	if (t->special & FRAME_IP6) {
+		build_ip(true, t, frame, UDP_HDR + len);
+		return build_udp_header(FRAME_IP6, t, frame, len, sum);
+	}
+	build_ip(false, t, frame, UDP_HDR + len);
+	return build_udp_header(t->special, t, frame, len, sum);
+}
+
+/* Sets ECN bits in the header of a frame that is complete otherwise. */
 static void set_ecn(const struct frame_template *t, uint8_t *frame, uint8_t ecn)
 {
 	uint8_t *ip = frame + ETH_HDR;
 	uint16_t total;
 
+	if (t->special & FRAME_IP6) {
+		ip[1] |= (uint8_t)(ecn << 4); /* traffic class, which no checksum includes */
+		return;
+	}
 	memcpy(&total, ip + 2, sizeof(total));
 	ecn &= (uint8_t)~ip[1];
 	ip[1] |= ecn;
-	store16(ip + 10, (uint16_t)~csum_fold((uint64_t)t->ip_sum + htons(ecn) + total + t->id));
+	store16(ip + 10, (uint16_t)~csum_fold((uint64_t)sum_at(t, IP4_SUM) + htons(ecn) + total));
 }
 
 /* Nearly every segment has timestamps only, which are three words. */
@@ -146,16 +142,16 @@ static inline uint64_t copy_options(uint8_t *to, const struct tcp_segment *seg, 
 }
 
 /* Writes everything but payload and checksum of a segment with len bytes; returns the sum. */
-static inline uint64_t build_tcp_headers(const struct frame_template *t, uint8_t *frame,
-					 const struct tcp_segment *seg, size_t hdr, uint32_t len)
+FOR_EACH_FAMILY uint64_t build_tcp_headers(bool v6, const struct frame_template *t, uint8_t *frame,
+					   const struct tcp_segment *seg, size_t hdr, uint32_t len)
 {
-	uint8_t *tcp = frame + IP4_L4;
-	uint64_t sum = t->pseudo_sum;
+	uint8_t *tcp = frame + (v6 ? IP6_L4 : IP4_L4);
+	uint64_t sum = sum_at(t, PSEUDO_SUM);
 	uint32_t seq = htonl(seg->seq), ack = htonl(seg->ack);
 	uint16_t wnd = htons(seg->wnd), urg = htons(seg->urg), off;
 
 	assert(seg->opt_len % 4 == 0 && seg->opt_len <= TCP_OPT_MAX);
-	build_ip4(t, frame, hdr + len);
+	build_ip(v6, t, frame, hdr + len);
 	if (__builtin_expect(seg->ecn, 0))
 		set_ecn(t, frame, seg->ecn);
 
@@ -181,17 +177,52 @@ static inline uint64_t copy_parts(uint8_t *to, const struct tcp_part part[2], ui
 	return sum;
 }
 
-size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
-		       const struct tcp_segment *seg)
+FOR_EACH_FAMILY size_t build_tcp(bool v6, const struct frame_template *t, uint8_t *frame,
+				 const struct tcp_segment *seg)
 {
-	uint8_t *tcp = frame + IP4_L4;
-	size_t hdr = TCP_HDR + seg->opt_len;
-	uint64_t sum = build_tcp_headers(t, frame, seg, hdr, seg->len);
+	size_t l4 = v6 ? IP6_L4 : IP4_L4, hdr = TCP_HDR + seg->opt_len;
+	uint8_t *tcp = frame + l4;
+	uint64_t sum = build_tcp_headers(v6, t, frame, seg, hdr, seg->len);
 
 	assert(seg->len == seg->part[0].len + seg->part[1].len);
 	sum = copy_parts(tcp + hdr, seg->part, sum);
 	store16(tcp + 16, (uint16_t)~csum_fold(sum));
-	return IP4_L4 + hdr + seg->len;
+	return l4 + hdr + seg->len;
+}
+
+static __attribute__((noinline)) size_t build_tcp6(const struct frame_template *t, uint8_t *frame,
+						   const struct tcp_segment *seg)
+{
+	return build_tcp(true, t, frame, seg);
+}
+
+size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
+		       const struct tcp_segment *seg)
+{
+	if (__builtin_expect(t->special, 0))
+		return build_tcp6(t, frame, seg);
+	return build_tcp(false, t, frame, seg);
+}
+
+/* The headers of a segment with len bytes; returns the sum. */
+static uint64_t tcp_headers(const struct frame_template *t, uint8_t *frame,
+			    const struct tcp_segment *seg, uint32_t len)
+{
+	size_t hdr = TCP_HDR + seg->opt_len;
+
+	return t->special ? build_tcp_headers(true, t, frame, seg, hdr, len)
+			  : build_tcp_headers(false, t, frame, seg, hdr, len);
+}
+
+size_t frame_build_tcp_around(const struct frame_template *t, uint8_t *frame,
+			      const struct tcp_segment *seg)
+{
+	size_t hdr = t->l4 + TCP_HDR + seg->opt_len;
+	uint64_t sum = tcp_headers(t, frame, seg, seg->len);
+
+	sum = csum_add(sum, frame + hdr, seg->len);
+	store16(frame + t->l4 + 16, (uint16_t)~csum_fold(sum));
+	return hdr + seg->len;
 }
 
 /* ---- trains ------------------------------------------------------------------------- */
@@ -230,15 +261,15 @@ void frame_train_begin(struct frame_train *train, const struct frame_template *t
 		       const struct tcp_segment *seg, uint32_t mss)
 {
 	struct tcp_segment piece = *seg;
-	size_t hdr = TCP_HDR + seg->opt_len;
 
 	piece.seq = 0;
 	piece.flags &= (uint8_t) ~(TCP_PSH | TCP_FIN);
 	train->t = t;
 	train->seg = *seg;
 	train->mss = mss;
-	train->hdr = IP4_L4 + hdr;
-	train->sum = csum_fold(build_tcp_headers(t, train->head, &piece, hdr, mss));
+	train->l4 = t->l4;
+	train->hdr = train->l4 + TCP_HDR + seg->opt_len;
+	train->sum = csum_fold(tcp_headers(t, train->head, &piece, mss));
 }
 
 size_t frame_train_next(struct frame_train *train, uint8_t *frame)
@@ -259,9 +290,9 @@ size_t frame_train_next(struct frame_train *train, uint8_t *frame)
 	train->seg.len -= train->mss;
 	/* Constant length: few moves. The payload overwrites the excess. */
 	memcpy(frame, train->head, FRAME_TRAIN_ROOM);
-	store32(frame + IP4_L4 + 4, seq);
+	store32(frame + train->l4 + 4, seq);
 	sum = copy_parts(frame + train->hdr, part, (uint64_t)train->sum + seq);
-	store16(frame + IP4_L4 + 16, (uint16_t)~csum_fold(sum));
+	store16(frame + train->l4 + 16, (uint16_t)~csum_fold(sum));
 	return train->hdr + train->mss;
 }
 
@@ -272,9 +303,9 @@ static uint16_t pseudo_sum(const struct frame_template *t, size_t len)
 {
 	uint16_t ports[2];
 
-	memcpy(ports, t->bytes + IP4_L4, sizeof(ports));
-	return csum_fold((uint64_t)t->pseudo_sum + (uint16_t)~ports[0] + (uint16_t)~ports[1] +
-			 htons((uint16_t)len));
+	memcpy(ports, t->bytes + t->l4, sizeof(ports));
+	return csum_fold((uint64_t)sum_at(t, PSEUDO_SUM) + (uint16_t)~ports[0] +
+			 (uint16_t)~ports[1] + htons((uint16_t)len));
 }
 
 void frame_build_large(struct frame_large *large, const struct frame_template *t,
@@ -283,10 +314,10 @@ void frame_build_large(struct frame_large *large, const struct frame_template *t
 	size_t hdr = TCP_HDR + seg->opt_len;
 
 	large->mss = mss;
-	large->hdr = (uint32_t)(IP4_L4 + hdr);
+	large->hdr = (uint32_t)(t->l4 + hdr);
 	large->len = seg->len;
-	large->l4 = IP4_L4;
+	large->l4 = t->l4;
 	memcpy(large->part, seg->part, sizeof(large->part));
-	build_tcp_headers(t, large->head, seg, hdr, seg->len);
-	store16(large->head + IP4_L4 + 16, pseudo_sum(t, hdr + seg->len));
+	tcp_headers(t, large->head, seg, seg->len);
+	store16(large->head + t->l4 + 16, pseudo_sum(t, hdr + seg->len));
 }

@@ -2,6 +2,7 @@
 #include "net/icmp.h"
 
 #include <errno.h>
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "net/tcp/tcp_options.h"
 
 #define ICMP_HDR 8u
-#define QUOTED 8u   /* bytes of the transport header: RFC 792 */
+#define QUOTED 8u   /* bytes of the transport header: RFC 792; RFC 4443 quotes more */
 #define MTU_MIN 68u /* RFC 791 */
 
 /* RFC 1191 section 7.1: the plateaus, for routers that do not report their MTU. */
@@ -75,10 +76,19 @@ static bool has_ports(uint8_t protocol)
 	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
 }
 
+/* l4: QUOTED bytes or more. */
+static void quoted_l4(const uint8_t *l4, uint8_t proto, struct icmp_error *error)
+{
+	memcpy(&error->key.local_port, l4, 2);
+	memcpy(&error->key.remote_port, l4 + 2, 2);
+	error->key.proto = proto;
+	error->seq = proto == IPPROTO_TCP ? load_be32(l4 + 4) : 0;
+}
+
 bool icmp_parse_error(const uint8_t *packet, size_t len, struct icmp_error *error)
 {
 	size_t outer, inner;
-	const uint8_t *icmp, *quoted, *l4;
+	const uint8_t *icmp, *quoted;
 	uint32_t addr;
 
 	if (len < IP4_HDR || !(outer = ip_header(packet, len)) || packet[9] != IPPROTO_ICMP)
@@ -95,15 +105,79 @@ bool icmp_parse_error(const uint8_t *packet, size_t len, struct icmp_error *erro
 		return false;
 	if (!what_happened(icmp, quoted, error))
 		return false;
-	l4 = quoted + inner;
 	memset(&error->key, 0, sizeof(error->key));
 	memcpy(&addr, quoted + 12, 4);
 	error->key.local = addr_v4(addr);
 	memcpy(&addr, quoted + 16, 4);
 	error->key.remote = addr_v4(addr);
-	memcpy(&error->key.local_port, l4, 2);
-	memcpy(&error->key.remote_port, l4 + 2, 2);
-	error->key.proto = quoted[9];
-	error->seq = quoted[9] == IPPROTO_TCP ? load_be32(l4 + 4) : 0;
+	quoted_l4(quoted + inner, quoted[9], error);
+	return true;
+}
+
+/* ---- ICMPv6 ---------------------------------------------------------------------------- */
+
+/* Destination unreachable: errno by code, as in Linux. */
+static const int unreachable6[] = {
+	[ICMP6_DST_UNREACH_NOROUTE] = ENETUNREACH,
+	[ICMP6_DST_UNREACH_ADMIN] = EACCES,
+	[ICMP6_DST_UNREACH_BEYONDSCOPE] = EHOSTUNREACH,
+	[ICMP6_DST_UNREACH_ADDR] = EHOSTUNREACH,
+	[ICMP6_DST_UNREACH_NOPORT] = ECONNREFUSED,
+	[5] = EACCES, /* the source address failed a policy */
+	[6] = EACCES, /* a route that rejects */
+};
+#define CODES6 (sizeof(unreachable6) / sizeof(unreachable6[0]))
+
+static bool what_happened6(const uint8_t *icmp, struct icmp_error *error)
+{
+	uint32_t mtu = load_be32(icmp + 4);
+
+	error->mtu = 0;
+	switch (icmp[0]) {
+	case ICMP6_DST_UNREACH:
+		error->error = icmp[1] < CODES6 ? unreachable6[icmp[1]] : EPROTO;
+		return true;
+	case ICMP6_PACKET_TOO_BIG:
+		error->error = EMSGSIZE;
+		error->mtu = mtu;
+		return mtu >= IP6_MTU_MIN; /* RFC 8201 section 4: discard it */
+	case ICMP6_TIME_EXCEEDED:
+		error->error = EHOSTUNREACH;
+		return true;
+	case ICMP6_PARAM_PROB:
+		error->error = EPROTO;
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool icmp6_parse_error(const uint8_t *message, size_t len, struct icmp_error *error)
+{
+	const uint8_t *quoted = message + ICMP_HDR, *l4 = quoted + IP6_HDR;
+	uint8_t proto;
+
+	if (len < ICMP_HDR + IP6_HDR + QUOTED || quoted[0] >> 4 != 6)
+		return false;
+	len -= ICMP_HDR + IP6_HDR;
+	proto = quoted[6];
+	/* The only extension header that we send; of the first fragment. */
+	if (proto == IPPROTO_FRAGMENT) {
+		if (load_be16(l4 + 2) & 0xfff8)
+			return false;
+		proto = l4[0];
+		l4 += IP6_FRAGMENT_HDR;
+		len -= IP6_FRAGMENT_HDR;
+	}
+	if (len < QUOTED || !has_ports(proto))
+		return false;
+	memset(&error->key, 0, sizeof(error->key));
+	memcpy(&error->key.local, quoted + 8, 16);
+	memcpy(&error->key.remote, quoted + 24, 16);
+	if (addr_is_v4(&error->key.local) || addr_is_v4(&error->key.remote))
+		return false; /* no IPv4 connection is quoted here */
+	if (!what_happened6(message, error))
+		return false;
+	quoted_l4(l4, proto, error);
 	return true;
 }

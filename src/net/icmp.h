@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ICMP errors (RFC 792, RFC 1122 section 3.2.2) about TCP segments and UDP datagrams that
- * this host sent.
+ * ICMP errors (RFC 792, RFC 1122 section 3.2.2) and ICMPv6 errors (RFC 4443 section 3) about TCP
+ * segments and UDP datagrams that this host sent.
  *
  * Role		pure functions of bytes.  The input is untrusted, because any host can
  *		send such a message: a TCP connection must check ->seq (RFC 5927).
@@ -26,5 +26,8 @@ struct icmp_error {
  * or is truncated.
  */
 bool icmp_parse_error(const uint8_t *packet, size_t len, struct icmp_error *error);
+
+/* The same for ICMPv6; message begins with its header: a raw socket delivers no IPv6 header. */
+bool icmp6_parse_error(const uint8_t *message, size_t len, struct icmp_error *error);
 
 #endif

@@ -29,6 +29,13 @@ struct pkt_pool {
 #define PKT_CSUM_OK 0x01u /* the port verified the checksums */
 #define PKT_ISS 0x02u	  /* iss is set */
 #define PKT_TAGGED 0x04u  /* the port set tag */
+#define PKT_ARRIVAL 0x08u /* pkt_arrival() is set */
+
+/* When the frame arrived, if the port knows it: in front of the frame, in its headroom. */
+struct pkt_arrival {
+	nsec_t real;   /* CLOCK_REALTIME */
+	nsec_t device; /* what the device's stamp became; 0: it has no clock */
+};
 
 struct pkt {
 	struct pkt *next;      /* link for the owner; with stamp: see ring_give_back() */
@@ -63,6 +70,24 @@ _Static_assert(sizeof(struct pkt) == 64, "one cache line a packet");
 static inline uint32_t pkt_size(const struct pkt *pkt)
 {
 	return pkt->room + (uint32_t)sizeof(*pkt);
+}
+
+/* The frame must have this much headroom: port_ops.stamp, or PKT_ARRIVAL. */
+static inline struct pkt_arrival *pkt_arrival(const struct pkt *pkt)
+{
+	return (struct pkt_arrival *)(void *)pkt->frame - 1;
+}
+
+/* When the frame arrived, or the present time, CLOCK_REALTIME. */
+static inline nsec_t pkt_arrived(const struct pkt *pkt)
+{
+	return pkt->flags & PKT_ARRIVAL ? pkt_arrival(pkt)->real : clock_real();
+}
+
+/* As the device saw it; 0: it did not. */
+static inline nsec_t pkt_device_stamp(const struct pkt *pkt)
+{
+	return pkt->flags & PKT_ARRIVAL ? pkt_arrival(pkt)->device : 0;
 }
 
 static inline void pkt_free(struct pkt *pkt)

@@ -51,7 +51,8 @@ static int captured_rx_burst(struct port_queue *q, struct pkt **pkts, int max)
 	now = clock_real();
 	for (int i = 0; i < n; i++)
 		capture_put(w, pkts[i]->frame, pkts[i]->frame_len, 0,
-			    (uint64_t)(pkts[i]->stamp ? pkts[i]->stamp : now));
+			    (uint64_t)(pkts[i]->flags & PKT_ARRIVAL ? pkt_arrival(pkts[i])->real
+								    : now));
 	capture_publish(w);
 	return n;
 }

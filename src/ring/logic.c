@@ -229,5 +229,6 @@ static uint64_t value(const struct ring_alloc *alloc, const struct inaddr *local
 
 uint64_t ring_key(const struct ring_alloc *alloc, const struct inaddr *local, uint64_t owner_id)
 {
-	return (uint64_t)alloc->logic << RING_KEY_LOGIC_SHIFT | value(alloc, local, owner_id);
+	return (uint64_t)alloc->profile << RING_KEY_PROFILE_SHIFT |
+	       (uint64_t)alloc->logic << RING_KEY_LOGIC_SHIFT | value(alloc, local, owner_id);
 }

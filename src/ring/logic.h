@@ -34,9 +34,13 @@ enum ring_logic {
 
 /* How the ring for one direction is chosen. */
 struct ring_alloc {
-	int logic; /* enum ring_logic, valid */
+	uint16_t logic;	 /* enum ring_logic, valid */
+	uint8_t profile; /* rings of another profile are others; RING_PROFILES_MAX at most */
+	bool direct;	 /* to send: the program wants a direct ring, too (direct.h) */
 	uint32_t user_id;
 };
+
+#define RING_PROFILES_MAX 7
 
 bool ring_logic_valid(int logic);
 
@@ -50,14 +54,15 @@ static inline bool ring_logic_moves(int logic)
 }
 
 #define RING_KEY_LOGIC_SHIFT 56
+#define RING_KEY_PROFILE_SHIFT 61
 
 static inline enum ring_logic ring_key_logic(uint64_t key)
 {
-	return (enum ring_logic)(key >> RING_KEY_LOGIC_SHIFT);
+	return (enum ring_logic)(key >> RING_KEY_LOGIC_SHIFT & 31);
 }
 
 /*
- * The key for the calling thread.  The upper 8 bits are the logic, the lower 56 are
+ * The key for the calling thread.  The upper 3 bits are the profile, 5 bits the logic, the lower 56 are
  *
  *   interface	0
  *   ip		the local address; for an IPv6 address, a hash with bit 55 set

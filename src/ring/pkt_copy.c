@@ -26,9 +26,15 @@ size_t pkt_bufs_left(void)
 	return bytes_left() / PKT_BUF;
 }
 
+/* Bytes between the packet and its frame. */
+static size_t headroom_of(const struct pkt *pkt)
+{
+	return (size_t)(pkt->frame - (const uint8_t *)(pkt + 1));
+}
+
 static void heap_put(struct pkt_pool *pool, struct pkt *pkt)
 {
-	__atomic_fetch_sub(&heap_bytes, pkt_size(pkt), __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&heap_bytes, pkt_size(pkt) + headroom_of(pkt), __ATOMIC_RELAXED);
 	mem_free(pkt);
 }
 
@@ -69,13 +75,15 @@ struct pkt *pkt_blank(uint32_t room)
 
 static struct pkt *copy_into(const struct pkt *pkt, uint32_t room)
 {
-	struct pkt *copy = allocate(room);
+	uint32_t head = pkt->flags & PKT_ARRIVAL ? sizeof(struct pkt_arrival) : 0;
+	struct pkt *copy = allocate(head + room);
 
 	if (!copy)
 		return NULL;
 	*copy = *pkt;
 	set_frame(copy, room);
-	memcpy(copy->frame, pkt->frame, pkt->frame_len);
+	copy->frame += head;
+	memcpy(copy->frame - head, pkt->frame - head, head + pkt->frame_len);
 	return copy;
 }
 

@@ -97,6 +97,11 @@ struct port_ops {
 	 * answer may change at any time.
 	 */
 	bool (*flow_is_foreign)(struct port *port, const struct flow_key *key);
+	/*
+	 * Only with can.follows: links have changed, or the last call has left something to do.
+	 * The internal thread with the control lock, holding no ring.
+	 */
+	void (*follow)(struct port *port);
 	/* Frees the port, which has no queue any more. */
 	void (*free_port)(struct port *port);
 	/*
@@ -108,6 +113,11 @@ struct port_ops {
 	bool (*idle)(struct port_queue *q);
 	/* A 3-tuple of TCP: the kernel has no connections at its address and port any more. */
 	void (*kernel_done)(struct port_queue *q, const struct flow_key *key);
+	/*
+	 * An event for so many frames, or so many microseconds after the first; both 0: for each.  It
+	 * stays so while the queue is open.  -EOPNOTSUPP: the port does not moderate events.
+	 */
+	int (*moderate)(struct port_queue *q, uint16_t frames, uint16_t usec);
 	/*
 	 * Steers frames that match key to this queue, instead of another queue of this process
 	 * and port.  No frame is lost in between; some may still arrive at the old queue, see
@@ -129,6 +139,11 @@ struct port_ops {
 	 * some seconds at most; false: still no carrier.
 	 */
 	bool (*settle)(struct port *port);
+	/*
+	 * From now on packets of rx_burst have PKT_ARRIVAL, as far as the port knows when their
+	 * frames arrived.  May change q->ops.
+	 */
+	void (*stamp)(struct port_queue *q);
 	/*
 	 * As add_flow, for a 3-tuple that has several receivers, or will have: of this queue,
 	 * of another one, or of another process.  Each of them joins.  The port divides the
@@ -172,12 +187,14 @@ struct port_ops {
 struct port_abilities {
 	bool partial_csum;    /* a virtual device: frames with partial checksums may arrive */
 	bool tx_csum;	      /* the device computes checksums of what is sent */
-	bool timestamps;      /* the device tells when a frame arrived */
+	bool timestamps;      /* the device tells when a frame arrived, and the port can read it */
+	bool kernel_stamps;   /* the kernel could read it */
 	bool zero_copy;	      /* the device uses the frames of rings, and copies none */
 	bool must_arm;	      /* descriptors report nothing before arm() is called, each time */
 	bool shared_steering; /* several processes steer frames by one table */
 	bool tags;	    /* frames of an entry carry its tag, which finds the flow: PKT_TAGGED */
 	bool takes_conns;   /* a 3-tuple also gets frames of connections that the kernel has */
+	bool follows;	    /* other interfaces decide what it does: see follow */
 	uint32_t frame_max; /* bytes of the longest frame, with its Ethernet header */
 	uint32_t segment_max; /* bytes of the longest frame that tx_large takes; 0: none */
 };
@@ -207,7 +224,7 @@ static inline bool port_is_lost(const struct port *port)
 struct port_queue {
 	/* set when opened, read by all */
 	struct port *port;
-	const struct port_ops *ops; /* = port->ops */
+	const struct port_ops *ops; /* port->ops, or a variant: see stamp */
 	/* set by ring_open(), see port_give_back() */
 	struct hold *owner; /* of the ring; NULL: there is no ring */
 	void (*give_back)(struct port_queue *q, struct pkt *pkt);
@@ -232,6 +249,9 @@ static inline bool port_give_back(struct port_queue *q, struct pkt *pkt)
 	q->give_back(q, pkt);
 	return true;
 }
+
+/* The moderate of ports that cannot do it. */
+int port_moderates_nothing(struct port_queue *q, uint16_t frames, uint16_t usec);
 
 /* The operations of a ring without a port: every one does nothing or fails. */
 extern const struct port_ops port_null_ops;

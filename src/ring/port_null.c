@@ -72,6 +72,14 @@ static void ignore_key(struct port_queue *q, const struct flow_key *key)
 {
 }
 
+int port_moderates_nothing(struct port_queue *q, uint16_t frames, uint16_t usec)
+{
+	(void)q;
+	(void)frames;
+	(void)usec;
+	return -EOPNOTSUPP;
+}
+
 static void ignore_port(struct port *port)
 {
 }
@@ -116,35 +124,38 @@ static int refuse_large(struct port_queue *q, const struct frame_large *large)
 
 /* Positional: the compiler reports a member of struct port_ops that is missing here. */
 const struct port_ops port_null_ops = {
-	refuse_flow,	   /* add_flow */
-	refuse_flow,	   /* add_wide */
-	ignore_addrs,	   /* addrs_gone */
-	always_idle,	   /* arm */
-	ignore_end,	   /* at_exit */
-	no_barrier,	   /* barrier */
-	ignore_queue,	   /* close_queue */
-	refuse_flow,	   /* del_flow */
-	no_fds,		   /* fds */
-	ignore_port,	   /* fence */
-	nobody_has_it,	   /* flow_is_foreign */
-	ignore_port,	   /* free_port */
-	grant_nothing,	   /* grant */
-	always_idle,	   /* idle */
-	ignore_key,	   /* kernel_done */
-	refuse_flow,	   /* move_flow */
-	refuse_queue,	   /* open_queue */
-	no_frames,	   /* rx_burst */
-	no_service,	   /* service */
-	always_settled,	   /* settle */
-	refuse_share,	   /* reuseport_join */
-	ignore_share,	   /* reuseport_leave */
-	refuse_share_move, /* reuseport_move */
-	pick_any,	   /* reuseport_pick */
-	refuse_flow,	   /* take_flow */
-	ignore_queue,	   /* tx_flush */
-	no_frame,	   /* tx_get */
-	refuse_large,	   /* tx_large */
-	drop_frame,	   /* tx_put */
+	refuse_flow,		/* add_flow */
+	refuse_flow,		/* add_wide */
+	ignore_addrs,		/* addrs_gone */
+	always_idle,		/* arm */
+	ignore_end,		/* at_exit */
+	no_barrier,		/* barrier */
+	ignore_queue,		/* close_queue */
+	refuse_flow,		/* del_flow */
+	no_fds,			/* fds */
+	ignore_port,		/* fence */
+	nobody_has_it,		/* flow_is_foreign */
+	ignore_port,		/* follow */
+	ignore_port,		/* free_port */
+	grant_nothing,		/* grant */
+	always_idle,		/* idle */
+	ignore_key,		/* kernel_done */
+	port_moderates_nothing, /* moderate */
+	refuse_flow,		/* move_flow */
+	refuse_queue,		/* open_queue */
+	no_frames,		/* rx_burst */
+	no_service,		/* service */
+	always_settled,		/* settle */
+	ignore_queue,		/* stamp */
+	refuse_share,		/* reuseport_join */
+	ignore_share,		/* reuseport_leave */
+	refuse_share_move,	/* reuseport_move */
+	pick_any,		/* reuseport_pick */
+	refuse_flow,		/* take_flow */
+	ignore_queue,		/* tx_flush */
+	no_frame,		/* tx_get */
+	refuse_large,		/* tx_large */
+	drop_frame,		/* tx_put */
 };
 
 static bool take_no_link(const struct link *link, char why[PORT_WHY])

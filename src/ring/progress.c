@@ -56,7 +56,7 @@ static struct {
 	nsec_t looked; /* internal: when it last read ->polls of the rings that others poll */
 	nsec_t refreshed;
 	struct pollfd fds[FDS_MAX];
-	unsigned fd_ring[FDS_MAX];	    /* the ring of fds[] */
+	unsigned fd_ring[FDS_MAX];	    /* the ring of fds[], or the number in watched[] */
 	struct pollfd service[SERVICE_FDS]; /* internal: from rings_service() */
 	unsigned n_service;
 } progress = {.wake_fd = -1};
@@ -249,34 +249,61 @@ static nfds_t add_rings(nfds_t n, nsec_t *timeout)
 	return n;
 }
 
+#define BETWEEN_LOOKS NSEC_PER_MSEC
+
+/*
+ * RLIMIT_NOFILE is below n, so that the kernel refuses to poll them together: looks at each one,
+ * after a short sleep.
+ */
+static void poll_each(struct pollfd *fds, nfds_t n, nsec_t timeout)
+{
+	struct timespec now = {0, 0}, nap = {0, timeout < BETWEEN_LOOKS ? timeout : BETWEEN_LOOKS};
+
+	sys_ppoll(fds, 0, &nap, NULL);
+	for (nfds_t at = 0; at < n; at++)
+		sys_ppoll(fds + at, 1, &now, NULL);
+}
+
+/* Adds the descriptors that are watched; returns the new n. */
+static nfds_t add_watched(nfds_t n)
+{
+	for (unsigned w = 0; w < PROGRESS_WATCHED; w++) {
+		/* acquire: pairs with progress_watch() */
+		int fd = __atomic_load_n(&progress.watched[w].fd, __ATOMIC_ACQUIRE) - 1;
+
+		if (fd < 0)
+			continue;
+		progress.fd_ring[n] = w;
+		progress.fds[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	}
+	return n;
+}
+
 /* Blocks until there is something to do, for `timeout` at most.  rings: also on rings' frames. */
 static void sleep_on(nsec_t timeout, bool rings)
 {
 	struct timespec ts;
 	struct pollfd *fds = progress.fds;
 	uint64_t count;
-	nfds_t n = 2, first, end;
+	nfds_t watched, first, end;
 
 	fds[0] = (struct pollfd){.fd = progress.wake_fd, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = netlink_fd(), .events = POLLIN};
-	/* acquire: pairs with progress_watch() */
-	for (unsigned w = 0; w < PROGRESS_WATCHED; w++)
-		fds[n++] = (struct pollfd){
-			.fd = __atomic_load_n(&progress.watched[w].fd, __ATOMIC_ACQUIRE) - 1,
-			.events = POLLIN};
-	memcpy(fds + n, progress.service, progress.n_service * sizeof(*fds));
-	first = end = n + progress.n_service;
+	watched = add_watched(2);
+	memcpy(fds + watched, progress.service, progress.n_service * sizeof(*fds));
+	first = end = watched + progress.n_service;
 	if (rings)
 		end = add_rings(first, &timeout);
 	ts = (struct timespec){timeout / NSEC_PER_SEC, timeout % NSEC_PER_SEC};
-	sys_ppoll(fds, end, &ts, NULL);
+	if (sys_ppoll(fds, end, &ts, NULL) == -EINVAL)
+		poll_each(fds, end, timeout);
 	if (fds[0].revents & POLLIN)
 		sys_read(progress.wake_fd, &count, sizeof(count));
 	if (fds[1].revents & (POLLIN | POLLERR))
 		netlink_process();
-	for (unsigned w = 0; w < PROGRESS_WATCHED; w++) {
-		if (fds[2 + w].revents & (POLLIN | POLLERR))
-			progress.watched[w].readable();
+	for (nfds_t f = 2; f < watched; f++) {
+		if (fds[f].revents & (POLLIN | POLLERR))
+			progress.watched[progress.fd_ring[f]].readable();
 	}
 	for (nfds_t f = first; f < end; f++) {
 		if (fds[f].revents)

@@ -39,7 +39,7 @@ void progress_set_hook(bool (*hook)(void));
  * The internal thread calls readable, holding no ring, when fd can be read; -1: not any more.
  * One descriptor for each function, and PROGRESS_WATCHED functions.
  */
-#define PROGRESS_WATCHED 4
+#define PROGRESS_WATCHED 5
 void progress_watch(int fd, void (*readable)(void));
 
 /*

@@ -8,6 +8,7 @@
 #include "base/sys.h"
 #include "ring/capture.h"
 #include "ring/rings.h"
+#include "ring/stamps.h"
 
 #define RECORDS_OF_DEATH 32 /* last events that are logged when a ring loses its interface */
 
@@ -82,6 +83,7 @@ void ring_open(struct ring *ring, struct port_queue *q)
 	wheel_init(&ring->wheel, clock_now());
 	ring->recorder = recorder_area(ring->id, q->port->name);
 	ring_record(ring, RECORD_RING_OPEN, 0, 0);
+	ring_stamps_opened(ring);
 	ring_capture_opened(ring);
 	/* A sleeper from before the ring was closed may lead without these descriptors. */
 	ring_fds_changed(ring);
@@ -125,9 +127,19 @@ void ring_recycle(struct ring *ring)
 	ring->retired = false;
 }
 
+/*
+ * Rings, and processes, send fragments to the same receiver: their numbers begin far from each
+ * other (RFC 791: unique while a datagram lives).
+ */
+static uint32_t first_ip_id(unsigned id)
+{
+	return (uint32_t)((uint64_t)clock_now() >> 20) + id * 0x9e379e37u;
+}
+
 void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
 {
 	memset(ring, 0, sizeof(*ring));
+	ring->ip_id = first_ip_id(id);
 	ring->ops = &port_null_ops;
 	ring->id = id;
 	inbox_init(&ring->inbox);

@@ -88,7 +88,7 @@ struct ring {
 	unsigned n_waiting; /* packets that wait for answers */
 	bool settling;	    /* ring_settle() is running */
 	bool tx_dirty;	    /* ring_tx_put() was called since the last flush */
-	uint16_t ip_id;	    /* of the last datagram that was fragmented */
+	uint32_t ip_id;	    /* of the last datagram that was fragmented; of IPv4 the low half */
 	nsec_t now;	    /* of the last poll; atomic: see ring_set_now() */
 	unsigned unpolled;  /* ring_keep_up() calls since the last poll */
 	void *records;	    /* of the layer above, for what has ended here; NULL: none */

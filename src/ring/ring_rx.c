@@ -57,6 +57,8 @@ static __attribute__((noinline)) void deliver_open(struct ring *ring, struct flo
 
 	if (key->proto == IPPROTO_TCP) {
 		/* A listener's deliver function checks senders. */
+	} else if (!addr_is_v4(&key->local)) {
+		/* frame_parse() has checked it. */
 	} else if (!ring->n_questions && source_is_known(key, ring->ifindex)) {
 		ring->sender.pair = source_pair(key);
 		ring->sender.generation = netlink_generation();

@@ -24,8 +24,7 @@ struct port_entry {
 	nsec_t unused_since; /* it has had no ring since; 0: it has rings */
 };
 
-static struct port_entry
-	ports[RINGS_PORTS_MAX]; /* either lock to read, both to write: control lock, */
+static struct port_entry ports[RINGS_PORTS_MAX]; /* either lock to read, both to write: control, */
 static unsigned n_ports;
 static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER; /* and this, held by services */
 static struct ring *rings[RINGS_MAX]; /* control lock to write; any reads */
@@ -455,6 +454,19 @@ void rings_interface_deaf(int ifindex)
 		}
 		ring_release_cold(r);
 	}
+}
+
+bool rings_follow(void)
+{
+	bool some = false;
+
+	for (unsigned i = 0; i < n_ports; i++) {
+		if (ports[i].port && !ports[i].gone && ports[i].port->can.follows) {
+			ports[i].port->ops->follow(ports[i].port);
+			some = true;
+		}
+	}
+	return some;
 }
 
 /* A port without rings stays open for a while: opening it again resets the link of many cards. */

@@ -74,6 +74,12 @@ unsigned rings_service(struct pollfd *fds, unsigned max);
 int rings_lost(void);
 
 /*
+ * The internal thread, with the control lock: calls port_ops.follow of all ports, since links have
+ * changed.  True: a port may have come to one of them (see links_new_port()).
+ */
+bool rings_follow(void);
+
+/*
  * The internal thread, with the control lock: an interface that has rings, but is lost, does not
  * exist any more, or is not the device that it was; 0: there is none.
  */

@@ -9,6 +9,7 @@
 #include "net/netlink/netlink.h"
 #include "ring/progress.h"
 #include "ring/ring.h"
+#include "ring/source6.h"
 
 #define WAYS SOURCE_WAYS
 #define SOURCE_OLD 64 /* changes of the network since the answer: the kernel is asked again */
@@ -17,8 +18,8 @@
 /* Bits of an entry's state. */
 #define ACCEPTED SOURCE_ACCEPTED
 #define PATH_KNOWN SOURCE_PATH_KNOWN
-#define HERE 4u
-#define HERE_BOUND 8u
+#define HERE SOURCE_HERE
+#define HERE_BOUND SOURCE_HERE_BOUND
 
 struct source_bucket source_table[SOURCE_BUCKETS];
 
@@ -54,14 +55,6 @@ static void store_word(uint64_t *word, uint64_t value)
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-static void read_path(uint64_t what, uint64_t path, struct source_path *to)
-{
-	to->nexthop = addr_v4((uint32_t)(path >> 32));
-	to->mtu = (uint32_t)path;
-	to->here = what & HERE;
-	to->here_bound = what & HERE_BOUND;
-}
-
 /*
  * any: false: the table has no entry for the sender.  Pairs with source_enter(): the words belong
  * together if the bucket's version is the same, and even, before and after they are read.
@@ -85,10 +78,18 @@ static inline bool look_up(int ifindex, uint64_t pair, struct source_entry *e)
 			__atomic_store_n(&b->used[i], true, __ATOMIC_RELAXED);
 		e->generation = (uint32_t)(what >> 32);
 		e->state = (uint8_t)what;
-		read_path(what, path, &e->path);
+		e->path.nexthop = addr_v4((uint32_t)(path >> 32));
+		e->path.mtu = (uint32_t)path;
+		source_read_state(e);
 		return true;
 	}
 	return false;
+}
+
+static inline bool look_up_any(int ifindex, const struct flow_key *key, struct source_entry *e)
+{
+	return addr_is_v4(&key->local) ? look_up(ifindex, source_pair(key), e)
+				       : source6_look_up(ifindex, key, e);
 }
 
 /* answering: the sender's own place, an empty one, or that of a sender that has not come back. */
@@ -130,12 +131,13 @@ void source_enter(int ifindex, uint64_t pair, const struct source_entry *e)
 
 /* ---- questions (holder) ------------------------------------------------------------ */
 
-static struct question *find_question(struct ring *ring, uint64_t pair, uint8_t proto)
+static struct question *find_question(struct ring *ring, const struct flow_key *key)
 {
 	list_for_each(link, &ring->questions) {
 		struct question *q = container_of(link, struct question, link);
 
-		if (source_pair(&q->key) == pair && q->key.proto == proto)
+		if (addr_eq(&q->key.remote, &key->remote) && addr_eq(&q->key.local, &key->local) &&
+		    q->key.proto == key->proto)
 			return q;
 	}
 	return NULL;
@@ -161,7 +163,7 @@ static void post_question(struct ring *ring, struct question *q)
 /* The open question about key's sender, made if there is none; NULL: too many, or no memory. */
 static struct question *ask(struct ring *ring, const struct flow_key *key)
 {
-	struct question *q = find_question(ring, source_pair(key), key->proto);
+	struct question *q = find_question(ring, key);
 
 	if (q || ring->n_questions >= SOURCE_QUESTIONS)
 		return q;
@@ -245,7 +247,7 @@ check_again(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
 /* Do packets of the sender still wait?  Then this one must not overtake them. */
 static __attribute__((noinline)) bool must_queue(struct ring *ring, const struct flow_key *key)
 {
-	const struct question *q = find_question(ring, source_pair(key), key->proto);
+	const struct question *q = find_question(ring, key);
 
 	return q && q->waiting;
 }
@@ -255,7 +257,7 @@ enum source_result source_check(struct ring *ring, const struct flow_key *key, s
 {
 	struct source_entry e;
 
-	if (__builtin_expect(!look_up(ring->ifindex, source_pair(key), &e), 0)) {
+	if (__builtin_expect(!look_up_any(ring->ifindex, key, &e), 0)) {
 		/* acquire: pairs with source_start() */
 		if (__atomic_load_n(&running, __ATOMIC_ACQUIRE))
 			return wait_for_answer(ring, key, pkt, reason);
@@ -346,7 +348,10 @@ static void answer(struct question *q)
 {
 	/* Read first: a change in between makes the entry out of date, not wrong. */
 	struct source_entry e = {.generation = netlink_generation()};
-	int accepts = route_accepts(q->ifindex, &q->key.local, &q->key.remote);
+	bool v4 = addr_is_v4(&q->key.local);
+	int accepts = v4 ? route_accepts(q->ifindex, &q->key.local, &q->key.remote) : 1;
+	/* A link-local address is that of a host on the link that it was received by. */
+	int oif = addr_is_link_local6(&q->key.remote) ? q->ifindex : 0;
 
 	q->known = accepts >= 0;
 	if (!q->known)
@@ -355,12 +360,15 @@ static void answer(struct question *q)
 		e.state |= ACCEPTED;
 	if (accepts && q->key.proto == IPPROTO_TCP) {
 		e.state |= PATH_KNOWN;
-		if (find_path(q, 0, &e.path))
+		if (find_path(q, oif, &e.path))
 			e.state |= HERE | HERE_BOUND;
 		else if (find_path(q, q->ifindex, &e.path))
 			e.state |= HERE_BOUND;
 	}
-	source_enter(q->ifindex, source_pair(&q->key), &e);
+	if (v4)
+		source_enter(q->ifindex, source_pair(&q->key), &e);
+	else
+		source6_enter(q->ifindex, &q->key, &e);
 	q->path = e.path;
 	if (e.state & HERE_BOUND)
 		q->neigh = find_neighbour(q);

@@ -15,7 +15,8 @@
  *		and wait for the answer: SOURCE_QUESTIONS senders, SOURCE_WAITING packets
  *		of each, SOURCE_WAITING_ALL packets in all, per ring.
  *
- * Before source_start() every sender passes.
+ * Before source_start() every sender passes.  IPv6 has no rp_filter: frame_parse() drops what the
+ * kernel does not accept, and only connections ask, for the reverse path.
  */
 #ifndef RING_SOURCE_H
 #define RING_SOURCE_H
@@ -67,6 +68,8 @@ void source_resolve(struct ring *ring, const struct flow_key *key);
 #define SOURCE_WAYS 4
 #define SOURCE_ACCEPTED 1u
 #define SOURCE_PATH_KNOWN 2u /* the reverse path is valid */
+#define SOURCE_HERE 4u	     /* it leaves by the interface that the packet arrived by */
+#define SOURCE_HERE_BOUND 8u /* ... if the flow's owner is bound to it */
 struct source_bucket {
 	uint64_t pair[SOURCE_WAYS]; /* remote address << 32 | local address; 0: empty */
 	uint64_t what[SOURCE_WAYS]; /* generation << 32 | ifindex << 8 | state; 0: changing */
@@ -77,9 +80,10 @@ struct source_bucket {
 
 extern struct source_bucket source_table[SOURCE_BUCKETS];
 
+/* Of IPv4 addresses; of others it identifies nothing. */
 static inline uint64_t source_pair(const struct flow_key *key)
 {
-	return (uint64_t)addr_v4_of(&key->remote) << 32 | addr_v4_of(&key->local);
+	return (uint64_t)key->remote.w[3] << 32 | key->local.w[3];
 }
 
 static inline struct source_bucket *source_bucket(uint64_t pair)
@@ -94,6 +98,13 @@ struct source_entry {
 	uint32_t state;	     /* SOURCE_* */
 	struct source_path path;
 };
+
+/* Sets what ->path has of ->state. */
+static inline void source_read_state(struct source_entry *e)
+{
+	e->path.here = e->state & SOURCE_HERE;
+	e->path.here_bound = e->state & SOURCE_HERE_BOUND;
+}
 
 /* The one thread that answers: writes the kernel's answer about a sender into the table. */
 void source_enter(int ifindex, uint64_t pair, const struct source_entry *e);

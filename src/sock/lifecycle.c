@@ -7,14 +7,18 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
+#include "ring/bond/port_bond.h"
 #include "ring/capture.h"
 #include "ring/local/port_local.h"
 #include "ring/mlx5/port_mlx5.h"
 #include "ring/source.h"
 #include "ring/xdp/port_xdp.h"
 #include "sock/core/async.h"
+#include "sock/core/extra/direct.h"
 #include "sock/core/extra/filter.h"
 #include "sock/core/extra/held.h"
+#include "sock/core/extra/room.h"
+#include "sock/core/extra/xtreme.h"
 #include "sock/core/host_state.h"
 #include "sock/core/icmp.h"
 #include "sock/core/kind.h"
@@ -24,6 +28,7 @@
 #include "sock/local/local_link.h"
 #include "sock/local/local_move.h"
 #include "sock/local/local_sock.h"
+#include "sock/local/local_udp.h"
 #include "sock/move/kernel_handover.h"
 #include "sock/move/links.h"
 #include "sock/move/move.h"
@@ -68,11 +73,14 @@ static void look_around(nsec_t now)
 
 	if (now < next || !control_trylock())
 		return;
+	rings_follow();
 	if (rings_close_unused(now, timewait_leave_ring))
 		now = clock_now(); /* closing took long, but does not happen again soon */
+	direct_run();
 	again = sock_ports_look();
 	kernel = kernel_conns_due(now);
 	control_unlock();
+	xtreme_run();
 	if (kernel)
 		kernel_conns_look(now);
 	/* Reading a table of many sockets takes long: it gets a small part of the time at most. */
@@ -113,7 +121,7 @@ static bool internal_hook(void)
 		then(exit_arg);
 	follow_mode();
 	source_answer_all();
-	dst_check_mcast(now);
+	dst_check_host(now);
 	more = sock_stats_run(now);
 	more = sock_capture_run(now) || more;
 	links_follow(now);
@@ -208,18 +216,33 @@ const struct sock_upcalls sock_upcalls = {
 	.local_listen = local_listen,
 	.local_unlisten = local_unlisten,
 	.local_accepted = local_accepted,
+	.local_receive = local_receive,
+	.local_receive_stop = local_receive_stop,
+	.local_find = local_find,
+	.local_await = local_await,
+	.local_may_connect = local_may_connect,
+	.local_is_there = local_is_there,
+	.local_by_kernel = local_by_kernel,
+	.local_by_twin = local_by_twin,
+	.local_filtered = local_filtered,
+	.local_send = local_udp_send,
+	.local_turn = local_turn,
+	.local_send_stop = local_send_stop,
+	.local_udp_end = local_udp_end,
+	.local_udp_ring = local_udp_ring,
+	.local_udp_ops = local_udp_ops,
 };
 
 static local_handler *const local_handlers[LOCAL_KINDS] = {
-	[LOCAL_CONNECT] = local_take_connect,
-	[LOCAL_MOVE] = local_take_move,
-	[LOCAL_MOVED] = local_take_moved,
+	[LOCAL_CONNECT] = local_take_connect, [LOCAL_MOVE] = local_take_move,
+	[LOCAL_MOVED] = local_take_moved,     [LOCAL_ASK] = local_take_ask,
+	[LOCAL_RECORDS] = local_take_records,
 };
 
 void sock_init(const struct sock_hooks *h)
 {
 	static const struct port_kind *const kinds[] = {&port_mlx5_kind, &port_xdp_kind,
-							&port_local_kind, NULL};
+							&port_bond_kind, &port_local_kind, NULL};
 
 	sock_hooks = *h;
 	sock_list_init();
@@ -231,6 +254,7 @@ void sock_init(const struct sock_hooks *h)
 	}
 	hold_single_begin();
 	rings_init(kinds);
+	direct_init(&mlx5_direct_kind);
 	local_init(local_handlers);
 }
 
@@ -401,14 +425,19 @@ static void stop_local_listening(struct inet_sock *so, void *arg)
 		local_unlisten(so);
 }
 
+/* Of the parent, at the last fork(); the child reads its copy. */
+static bool child_has_connections;
+
 void sock_fork_prepare(void)
 {
 	control_fork_prepare();
+	share_stop_local_receiving();
 	hand_over_unread_datagrams();
 	/* O_NONBLOCK, too, is the open files'. */
 	__atomic_store_n(&sock_shared_id, sock_last_id(), __ATOMIC_RELAXED);
 	if (!share_fork_prepare())
 		sock_each(stop_local_listening, NULL);
+	child_has_connections = share_has_connections();
 	sock_alloc_fork_prepare();
 }
 
@@ -428,6 +457,7 @@ static void sort_out(struct inet_sock *so, void *arg)
 	struct list *shared = arg;
 
 	sock_stats_fork_child(so);
+	xtreme_fork_child_sock(so);
 	if (so->inet == INET_UDP) {
 		udp_filter_fork_child(so);
 		udp_pace_fork_child(so);
@@ -460,6 +490,23 @@ static unsigned begin_exported(struct list *shared)
 	return n;
 }
 
+/* Also after sock_exit() in the parent, which leaves rings as they are. */
+static bool has_descriptors(void)
+{
+	return sock_started() || sock_start_failed() || progress_running();
+}
+
+bool sock_fork_child_may_wait(void)
+{
+	return !child_has_connections;
+}
+
+void sock_fork_child_waits(void)
+{
+	if (has_descriptors())
+		sys_fd_close_hidden(share_fork_child_fd());
+}
+
 /*
  * Other threads of the parent may have been anywhere, also in the middle of a change to a ring.
  * So what they may have used is not touched, and old objects are abandoned, not freed.
@@ -478,6 +525,9 @@ void sock_fork_child(void)
 	hold_fork_child();
 	async_fork_child();
 	held_fork_child();
+	rooms_fork_child();
+	xtreme_fork_child();
+	direct_fork_child();
 	filters_fork_child();
 	sock_stats_forget();
 	sock_record_forget();
@@ -494,9 +544,9 @@ void sock_fork_child(void)
 	local_fork_child();
 	local_moves_forget();
 	local_listen_forget();
+	local_udp_forget();
 	local_memory_forget();
-	/* Also after sock_exit() in the parent, which leaves rings as they are. */
-	if (sock_started() || sock_start_failed() || progress_running()) {
+	if (has_descriptors()) {
 		progress_forget();
 		source_forget();
 		netlink_close();

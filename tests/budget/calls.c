@@ -4,7 +4,8 @@
  *
  *	calls IP PORT COUNT [local]
  *
- * An echo server is at IP and PORT, over UDP and TCP.  local: it is on this host, of TCP only.  The names are udp_send, udp_sendto,
+ * An echo server is at IP and PORT, over UDP and TCP.  local: it is on this host, of TCP only, and
+ * the datagrams go from one socket of this program to another.  The names are udp_send, udp_sendto,
  * tcp_recv...; each is counted COUNT times.  A received message has arrived at the port before
  * the call.
  */
@@ -25,6 +26,7 @@
 #define SIZE 14
 #define WARM_UP 1.2    /* sec: the library's clock is calibrated once a second from then on */
 #define WARM_UP_MIN 50 /* echoes */
+#define SETTLE 20      /* echoes after a pause: the peer's quick acknowledgements have ended */
 
 typedef ssize_t (*send_fn)(int, const void *, size_t, int);
 typedef ssize_t (*recv_fn)(int, void *, size_t, int);
@@ -93,10 +95,31 @@ static void await_local(int fd)
 		nap_msec(1);
 }
 
+/*
+ * A send and its answer.  Not both are counted: the time that the count of the send takes would have
+ * passed on the ring's timer wheel in the receive.
+ */
+static void converse_once(const struct conversation *c, bool count_send, bool count_recv)
+{
+	unsigned long before;
+
+	/* The clock is calibrated here, if it is due, and not in the counted call. */
+	for (int i = 0; i < SETTLE; i++) {
+		send_one(c, false);
+		receive_one(c, false);
+	}
+	before = received_bytes();
+	send_one(c, count_send);
+	if (c->local)
+		await_local(c->fd);
+	else
+		await_received(before, SIZE);
+	receive_one(c, count_recv);
+}
+
 static void converse(const struct conversation *c, int count)
 {
 	static double warm;
-	unsigned long before;
 
 	if (!warm)
 		warm = seconds() + WARM_UP;
@@ -104,18 +127,10 @@ static void converse(const struct conversation *c, int count)
 		send_one(c, false);
 		receive_one(c, false);
 	}
-	for (int i = 0; i < count; i++) {
-		/* The clock is calibrated here, if it is due, and not in the counted call. */
-		send_one(c, false);
-		receive_one(c, false);
-		before = received_bytes();
-		send_one(c, true);
-		if (c->local)
-			await_local(c->fd);
-		else
-			await_received(before, SIZE);
-		receive_one(c, true);
-	}
+	for (int i = 0; i < count; i++)
+		converse_once(c, true, false);
+	for (int i = 0; i < count; i++)
+		converse_once(c, false, true);
 }
 
 static int connected(int type, const struct sockaddr_in *to)
@@ -139,6 +154,38 @@ static void call_udp(const struct sockaddr_in *to, int count)
 	close(c.fd);
 }
 
+/* A message that was sent is there. */
+static void call_udp_local(const struct sockaddr_in *to, int count)
+{
+	struct sockaddr_in at = *to, from;
+	struct conversation in = {socket(AF_INET, SOCK_DGRAM, 0), NULL, NULL, "udp_recv", true},
+			    out = {-1, NULL, "udp_send", NULL, true};
+	struct conversation in_from = {in.fd, &from, NULL, "udp_recvfrom", true},
+			    out_to = {socket(AF_INET, SOCK_DGRAM, 0), &at, "udp_sendto", NULL,
+				      true};
+	socklen_t len = sizeof(at);
+
+	at.sin_port = 0;
+	if (bind(in.fd, (struct sockaddr *)&at, len) ||
+	    getsockname(in.fd, (struct sockaddr *)&at, &len))
+		die("bind");
+	for (int i = -WARM_UP_MIN; i < count; i++) {
+		send_one(&out_to, i >= 0);
+		receive_one(&in_from, i >= 0);
+	}
+	close(out_to.fd);
+	out.fd = connected(SOCK_DGRAM, &at);
+	if (getsockname(out.fd, (struct sockaddr *)&from, &len) ||
+	    connect(in.fd, (struct sockaddr *)&from, len))
+		die("connect back");
+	for (int i = -WARM_UP_MIN; i < count; i++) {
+		send_one(&out, i >= 0);
+		receive_one(&in, i >= 0);
+	}
+	close(in.fd);
+	close(out.fd);
+}
+
 static void call_tcp(const struct sockaddr_in *to, int count, bool local)
 {
 	struct conversation c = {connected(SOCK_STREAM, to), NULL, "tcp_send", "tcp_recv", local};
@@ -158,6 +205,8 @@ int main(int argc, char **argv)
 	count = atoi(argv[3]);
 	if (argc == 4)
 		call_udp(&to, count);
+	else
+		call_udp_local(&to, count);
 	call_tcp(&to, count, argc == 5);
 	return 0;
 }

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program that receives messages of 100 bytes in each way that the extra API has; steps counts its
- * instructions.
+ * A program that receives messages of 100 bytes in each way that the extra API has, and sends some;
+ * steps counts its instructions.
  *
- *	extra IP PORT COUNT
+ *	extra IP PORT COUNT [time] [nap]
  *
- * An echo server is at IP and PORT, over UDP and TCP.  The names are udp_recv_1, udp_callback_14...:
+ * An echo server is at IP and PORT, over UDP and TCP.  The names are udp_recv_1, udp_callback_10...:
  * one call of a function that takes so many messages, which have arrived at the port before it;
- * and udp_dummy, tcp_dummy: a dummy send.  Each is counted COUNT times.
+ * udp_dummy, tcp_dummy: a dummy send; udp_send_1, udp_commit_1 ...: a send, and one of a message that
+ * is in its frame; udp_out_10 ...: a batch of them.  Each is counted COUNT times.
+ *
+ * With VMA_SOCKETXTREME=1 only udp_xtreme_1 ... are counted: the other ways would pay for it.
+ *
+ * time: without steps; prints how many nanoseconds a message has taken, the fewest and the median.
+ * nap: v0 does not count what arrives: waits for some time instead.
  */
 #include <arpa/inet.h>
 #include <mellanox/vma_extra.h>
@@ -16,16 +22,21 @@
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
+#include <vma/vma.h>
 
 #include "tests/budget/program.h"
 #include "tools/bench/steps.h"
 
 #define SIZE 100
-#define BURST 14	      /* their echoes may come as one segment */
+#define BURST 10	      /* segments: what the initial window allows, RFC 6928 */
 #define WARM_UP 1200000000ull /* nsec: the clock is calibrated once a second from then on */
 
+#define NAP 25 /* msec */
+
 static struct vma_api_t *api;
-static int fd, epfd;
+static const struct vma_ext_t *vma;
+static bool timed, naps, stream;
+static int fd, epfd, ring;
 static unsigned wanted, taken, seen; /* bytes to take; bytes taken; bytes seen by the callback */
 
 static int (*do_epoll_wait)(int, struct epoll_event *, int, int);
@@ -41,6 +52,26 @@ static __attribute__((noinline)) void take_recv(void)
 	for (taken = 0; taken < wanted; taken += SIZE) {
 		if (do_recv(fd, buf, SIZE, 0) != SIZE)
 			die("recv");
+	}
+}
+
+static __attribute__((noinline)) void take_batch(void)
+{
+	static char bufs[BURST][SIZE];
+	struct vma_message_t messages[BURST] = {{0}};
+
+	for (int i = 0; i < BURST; i++) {
+		messages[i].data = bufs[i];
+		messages[i].size = SIZE;
+	}
+	for (taken = 0; taken < wanted;) {
+		unsigned n = (wanted - taken + SIZE - 1) / SIZE;
+		int done = vma->vma_recv_batch(fd, messages, n, 0);
+
+		if (done <= 0)
+			die("vma_recv_batch");
+		for (int i = 0; i < done; i++)
+			taken += (unsigned)messages[i].done;
 	}
 }
 
@@ -91,6 +122,24 @@ static vma_recv_callback_retval_t callback(int sock, size_t n, struct iovec iov[
 	return VMA_PACKET_DROP;
 }
 
+/* A poll of the ring takes what has arrived, and each packet is given back. */
+static __attribute__((noinline)) void take_xtreme(void)
+{
+	struct vma_completion_t completions[BURST];
+
+	for (taken = 0; taken < wanted;) {
+		int n = api->socketxtreme_poll(ring, completions, BURST, 0);
+
+		for (int i = 0; i < n; i++) {
+			if (!(completions[i].events & VMA_SOCKETXTREME_PACKET))
+				continue;
+			taken += completions[i].packet.total_len;
+			if (api->socketxtreme_free_vma_packets(&completions[i].packet, 1))
+				die("socketxtreme_free_vma_packets");
+		}
+	}
+}
+
 /* ---- counting ---------------------------------------------------------------------------- */
 
 static uint64_t now(void)
@@ -101,36 +150,86 @@ static uint64_t now(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
+/* To a connection they are sent as one segment, so their echoes are one, too. */
 static void arrive(unsigned messages)
 {
-	static const char message[SIZE];
-	unsigned long before = received_bytes();
+	static const char message[BURST * SIZE];
+	unsigned at_once = stream ? messages : 1;
+	unsigned long before = naps ? 0 : received_bytes();
 
-	for (unsigned i = 0; i < messages; i++) {
-		if (do_send(fd, message, SIZE, 0) != SIZE)
+	for (unsigned i = 0; i < messages; i += at_once) {
+		size_t size = (size_t)at_once * SIZE;
+
+		if (do_send(fd, message, size, 0) != (ssize_t)size)
 			die("send");
 	}
-	await_received(before, messages * SIZE);
+	if (naps)
+		nap_msec(NAP);
+	else
+		await_received(before, messages * SIZE);
 	wanted = messages * SIZE;
 	seen = 0;
 }
 
+/* How long it took, the last count times. */
+#define TIMES_MAX 1000
+static uint64_t times[TIMES_MAX];
+static int n_times;
+
+static void time_call(void (*call)(void))
+{
+	uint64_t began = now();
+
+	call();
+	if (n_times < TIMES_MAX)
+		times[n_times++] = now() - began;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static void say_times(const char *name, unsigned messages)
+{
+	if (!n_times)
+		return;
+	qsort(times, (size_t)n_times, sizeof(*times), by_size);
+	printf("call=%s ns=%llu fewest=%llu\n", name,
+	       (unsigned long long)(times[n_times / 2] / messages),
+	       (unsigned long long)(times[0] / messages));
+	n_times = 0;
+}
+
+static char *name_of(const char *proto, const char *way, unsigned messages)
+{
+	static char names[64][32];
+	static unsigned used;
+	char *name = names[used++];
+
+	snprintf(name, sizeof(names[0]), "%s_%s_%u", proto, way, messages);
+	return name;
+}
+
 static void count_way(const char *proto, const char *way, void (*take)(void), int count)
 {
-	static char names[32][32];
-	static unsigned used;
-
 	for (unsigned messages = 1; messages <= BURST; messages += BURST - 1) {
-		char *name = names[used++];
+		char *name = name_of(proto, way, messages);
 
-		snprintf(name, sizeof(names[0]), "%s_%s_%u", proto, way, messages);
-		for (int i = messages == 1 ? 0 : count / 2; i < count; i++) {
+		for (int i = 0; i < count; i++) {
 			arrive(messages); /* calibrates the clock, if that is due */
 			take();
 			arrive(messages);
+			if (timed) {
+				time_call(take);
+				continue;
+			}
 			steps_count((void *)take, name);
 			take();
 		}
+		say_times(name, messages);
 	}
 }
 
@@ -147,6 +246,83 @@ static void count_dummy(const char *name, int count)
 	}
 }
 
+/* ---- sending ---------------------------------------------------------------------------- */
+
+static struct vma_room_t room;
+
+static __attribute__((noinline)) void give_send(void)
+{
+	static const char message[SIZE];
+
+	if (do_send(fd, message, SIZE, 0) != SIZE)
+		die("send");
+}
+
+static __attribute__((noinline)) void give_commit(void)
+{
+	if (vma->vma_commit(fd, room.id, SIZE, 0, NULL, 0) != SIZE)
+		die("vma_commit");
+}
+
+static __attribute__((noinline)) void give_batch(void)
+{
+	static char message[SIZE];
+	struct vma_message_t messages[BURST] = {{0}};
+
+	for (int i = 0; i < BURST; i++) {
+		messages[i].data = message;
+		messages[i].size = SIZE;
+	}
+	if (vma->vma_send_batch(fd, messages, BURST, 0) != BURST)
+		die("vma_send_batch");
+}
+
+static void count_give(const char *proto, const char *way, void (*give)(void), unsigned messages,
+		       int count)
+{
+	char *name = name_of(proto, way, messages);
+
+	for (int i = 0; i < count; i++) {
+		unsigned long before;
+
+		arrive(1); /* all is acknowledged */
+		take_recv();
+		before = naps ? 0 : received_bytes();
+		if (give == give_commit) {
+			if (vma->vma_reserve(fd, SIZE, &room, NULL))
+				die("vma_reserve");
+			memset(room.data, 1, SIZE);
+		}
+		if (timed)
+			time_call(give);
+		else
+			steps_count((void *)give, name);
+		if (!timed)
+			give();
+		if (naps)
+			nap_msec(NAP);
+		else
+			await_received(before, messages * SIZE);
+		wanted = messages * SIZE;
+		take_recv();
+	}
+	say_times(name, messages);
+}
+
+/* Within the host there is nothing without a copy. */
+static bool can_zcopy(void)
+{
+	struct vma_verdict_t verdict;
+	int flags = MSG_VMA_ZCOPY_FORCE | MSG_DONTWAIT;
+	char buf[256];
+
+	if (vma->vma_get_verdict(fd, &verdict, sizeof(verdict)))
+		die("vma_get_verdict");
+	errno = 0;
+	api->recvfrom_zcopy(fd, buf, sizeof(buf), &flags, NULL, NULL);
+	return verdict.served == VMA_SERVED_ACCELERATED && errno != EIO;
+}
+
 static void count_all(const char *proto, int type, const struct sockaddr_in *to, int count)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -156,15 +332,30 @@ static void count_all(const char *proto, int type, const struct sockaddr_in *to,
 	fd = socket(AF_INET, type, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)to, sizeof(*to)))
 		die("connect");
-	if (type == SOCK_STREAM)
+	stream = type == SOCK_STREAM;
+	if (stream)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	ring = -1;
+	if (api->vma_extra_supported_mask & VMA_EXTRA_API_SOCKETXTREME_POLL)
+		api->get_socket_rings_fds(fd, &ring, 1);
 	while (now() < warm) {
 		arrive(1);
 		take_recv();
 	}
+	if (ring >= 0) {
+		count_way(proto, "xtreme", take_xtreme, count);
+		close(fd);
+		return;
+	}
 	count_way(proto, "recv", take_recv, count);
-	count_way(proto, "zcopy", take_zcopy, count);
-	count_dummy(type == SOCK_STREAM ? "tcp_dummy" : "udp_dummy", count);
+	count_way(proto, "batch", take_batch, count);
+	if (can_zcopy())
+		count_way(proto, "zcopy", take_zcopy, count);
+	if (!timed && !naps)
+		count_dummy(type == SOCK_STREAM ? "tcp_dummy" : "udp_dummy", count);
+	count_give(proto, "send", give_send, 1, count);
+	count_give(proto, "commit", give_commit, 1, count);
+	count_give(proto, "out", give_batch, BURST, count);
 	epfd = epoll_create1(0);
 	if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
 		die("epoll");
@@ -179,11 +370,16 @@ int main(int argc, char **argv)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET};
 
-	if (argc != 4 || inet_pton(AF_INET, argv[1], &to.sin_addr) != 1)
+	for (int i = 4; i < argc; i++) {
+		timed |= !strcmp(argv[i], "time");
+		naps |= !strcmp(argv[i], "nap");
+	}
+	if (argc < 4 || inet_pton(AF_INET, argv[1], &to.sin_addr) != 1)
 		return 2;
 	to.sin_port = htons((uint16_t)atoi(argv[2]));
 	api = vma_get_api();
-	if (!api)
+	vma = vma_get_ext();
+	if (!api || !vma)
 		die("no library");
 	do_epoll_wait = (int (*)(int, struct epoll_event *, int, int))function("epoll_wait");
 	do_recv = (ssize_t(*)(int, void *, size_t, int))function("recv");

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The cost of 14 bytes on one host: instructions, counted one by one and compared with local.txt: of
-# a byte ring and a record ring, and of the calls of a program whose peer is local. The result does
+# a byte ring and a record ring, and of the calls of a program whose peers are local. The result does
 # not depend on the load of the machine.
 #
 #	s  lo 127.0.0.1           counted calls; echo, by the library
@@ -15,7 +15,7 @@ rings=$(find_program tests/budget/local) || exit 1
 calls=$(find_program tests/budget/calls) || exit 1
 probe=$(netns_find_probe) || exit 1
 [[ -n $lib ]] || die "no library to count in"
-both=350 # a send and a receive together, in each thread mode
+declare -A both=([tcp]=350 [udp]=460) # a send and a receive together, in each thread mode
 netns_pair ""
 export VMA_LOCAL=1
 # It never sleeps: nobody has to wake it.
@@ -29,7 +29,7 @@ measure_rings() {
 measure_calls() {
 	(netns_exec s "" 0-1023 timeout -s KILL 200 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
 		VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE="$1" \
-		"$calls" 127.0.0.1 7000 15 local > $netns_tmp/counts.$1 2>&1 < /dev/null)
+		"$calls" 127.0.0.1 7000 45 local > $netns_tmp/counts.$1 2>&1 < /dev/null)
 }
 
 # have WHERE CALL WHAT: a number of a call; empty without one.
@@ -57,9 +57,9 @@ check_call() {
 }
 
 is_cheap() {
-	local all=$(($(have $1 tcp_send instructions) + $(have $1 tcp_recv instructions)))
+	local all=$(($(have $1 $2_send instructions) + $(have $1 $2_recv instructions)))
 
-	((all > 0 && all < both)) || { echo "     $all"; return 1; }
+	((all > 0 && all < both[$2])) || { echo "     $all"; return 1; }
 }
 
 check "the rings' calls are counted" measure_rings || cat $netns_tmp/counts.rings
@@ -71,8 +71,14 @@ for mode in 0 1 2 3; do
 	for call in tcp_send tcp_recv; do
 		check_call $mode $call $((mode + 2)) "$(budget locked $((mode + 2)))"
 	done
-	is_of_clang "$rings" || ((mode == 2)) ||
-		check "mode $mode: fewer than $both for a send and a receive" is_cheap $mode
+	for call in udp_send udp_recv udp_sendto udp_recvfrom; do
+		locked=${call%to}
+		check_call $mode $call $((mode + 2)) "$(budget ${locked%from}_locked $((mode + 2)))"
+	done
+	for proto in tcp udp; do
+		is_of_clang "$rings" || ((mode == 2)) ||
+			check "mode $mode: $proto: fewer than ${both[$proto]} for a send and a receive" is_cheap $mode $proto
+	done
 done
 say_changes tests/budget/local.txt
 verdict

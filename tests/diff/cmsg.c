@@ -91,7 +91,7 @@ static void say_cmsg(struct cmsghdr *c)
 	say("control: level %d type %d, %zu bytes", c->cmsg_level, c->cmsg_type, n);
 	if (c->cmsg_level == SOL_SOCKET &&
 	    (c->cmsg_type == SO_TIMESTAMP || c->cmsg_type == SO_TIMESTAMPNS ||
-	     c->cmsg_type == SO_TIMESTAMPING || c->cmsg_type == 63 || c->cmsg_type == 64)) {
+	     c->cmsg_type == SO_TIMESTAMPING || (c->cmsg_type >= 63 && c->cmsg_type <= 65))) {
 		say_long_stamp("  stamp", data, n);
 	} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
 		say_pktinfo(data);
@@ -231,6 +231,43 @@ static void stamping_server(void)
 {
 	with_option(SOL_SOCKET, SO_TIMESTAMPING,
 		    SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE);
+}
+
+#define RX_SOFTWARE (SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
+#define RX_HARDWARE (SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE)
+
+/* These links have no clock. */
+static void stamping_hardware_server(void)
+{
+	with_option(SOL_SOCKET, SO_TIMESTAMPING, RX_HARDWARE);
+}
+
+static void stamping_both_server(void)
+{
+	with_option(SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE | RX_HARDWARE);
+}
+
+/* What is only about stamps of sent packets. */
+static void stamping_more_server(void)
+{
+	with_option(SOL_SOCKET, SO_TIMESTAMPING,
+		    RX_SOFTWARE | SOF_TIMESTAMPING_SYS_HARDWARE | SOF_TIMESTAMPING_OPT_ID |
+			    SOF_TIMESTAMPING_OPT_CMSG | SOF_TIMESTAMPING_OPT_TSONLY);
+}
+
+static void stamping_half_server(void)
+{
+	with_option(SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_SOFTWARE);
+}
+
+static void stamping_new_server(void)
+{
+	with_option(SOL_SOCKET, 65 /* SO_TIMESTAMPING_NEW */, RX_SOFTWARE | RX_HARDWARE);
+}
+
+static void stamping_sent_server(void)
+{
+	with_option(SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE | SOF_TIMESTAMPING_TX_SOFTWARE);
 }
 
 static void rxq_ovfl_server(void)
@@ -433,11 +470,74 @@ static void tcp_sends_late(void)
 	close(fd);
 }
 
-static void tcp_stamp_client(void)
+/* Each datagram comes back, or its number, with the time at which it was sent. */
+static void take_sent(int fd, int n)
+{
+	while (n--) {
+		await(fd, POLLERR);
+		receive(fd, 512, MSG_ERRQUEUE);
+	}
+	receive(fd, 512, MSG_ERRQUEUE | MSG_DONTWAIT);
+}
+
+/* last: what the socket sends in the end, or NULL. */
+static void sent_stamps(int flags, int records, const char *last)
+{
+	struct control c = {.n = 0};
+	int fd = udp_bound(1);
+
+	SAY(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof(flags)));
+	send_with("first", fd, "first", &c);
+	take_sent(fd, records);
+	send_with("second", fd, "second", &c);
+	take_sent(fd, records);
+	flags = RX_SOFTWARE;
+	SAY(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof(flags)));
+	send_with("third", fd, "third", &c);
+	receive(fd, 512, MSG_ERRQUEUE | MSG_DONTWAIT);
+	if (last)
+		send_with(last, fd, last, &c);
+	close(fd);
+}
+
+/*
+ * The end comes from the socket that has sent stamped datagrams, not from one of its own: on one host
+ * that one's datagram could go through shared memory and arrive before those of the others.
+ */
+static void sent_stamps_client(void)
+{
+	const int software = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+
+	meet();
+	sent_stamps(software, 1, NULL);
+	sent_stamps(software | SOF_TIMESTAMPING_OPT_TSONLY | SOF_TIMESTAMPING_OPT_ID, 1, NULL);
+	sent_stamps(software | SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_OPT_ID, 2, "end");
+}
+
+/* One call asks for them. */
+static void sent_stamp_of_one_client(void)
+{
+	const uint32_t wanted = SOF_TIMESTAMPING_TX_SOFTWARE;
+	int fd, flags = SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_ID;
+	struct control c = {.n = 0};
+
+	meet();
+	fd = udp_bound(1);
+	SAY(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof(flags)));
+	send_with("first", fd, "first", &c);
+	receive(fd, 512, MSG_ERRQUEUE | MSG_DONTWAIT);
+	add(&c, SOL_SOCKET, SO_TIMESTAMPING, &wanted, sizeof(wanted));
+	send_with("second", fd, "second", &c);
+	take_sent(fd, 1);
+	send_with("end", fd, "end", &c);
+	close(fd);
+}
+
+static void tcp_stamped(int name, int value)
 {
 	int fd = tcp_pair();
 
-	SAY(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &(int){1}, sizeof(int)));
+	SAY(setsockopt(fd, SOL_SOCKET, name, &value, sizeof(value)));
 	let_pass(50, "as in with_option()");
 	meet();
 	await_bytes(fd, 10);
@@ -446,6 +546,26 @@ static void tcp_stamp_client(void)
 	receive(fd, 20, 0);
 	meet();
 	close(fd);
+}
+
+static void tcp_stamp_client(void)
+{
+	tcp_stamped(SO_TIMESTAMP, 1);
+}
+
+static void tcp_stamping_client(void)
+{
+	tcp_stamped(SO_TIMESTAMPING, RX_SOFTWARE | RX_HARDWARE);
+}
+
+static void tcp_stamping_hardware_client(void)
+{
+	tcp_stamped(SO_TIMESTAMPING, RX_HARDWARE);
+}
+
+static void tcp_stamping_new_client(void)
+{
+	tcp_stamped(65 /* SO_TIMESTAMPING_NEW */, RX_SOFTWARE);
 }
 
 /* How many bytes are unread after a read. */
@@ -536,6 +656,14 @@ const struct behaviour cmsg_behaviours[] = {
 	{"stamp_new", stamp_new_server, sender, OURS},
 	{"stampns_new", stampns_new_server, sender, OURS},
 	{"stamping", stamping_server, sender, OURS},
+	{"stamping_hardware", stamping_hardware_server, sender, OURS},
+	{"stamping_both", stamping_both_server, sender, OURS},
+	{"stamping_more", stamping_more_server, sender, OURS},
+	{"stamping_half", stamping_half_server, sender, OURS},
+	{"stamping_new", stamping_new_server, sender, OURS},
+	{"stamping_sent", stamping_sent_server, sender, OURS},
+	{"sent_stamps", lists_control, sent_stamps_client, KERNEL},
+	{"sent_stamp_of_one", lists_control, sent_stamp_of_one_client, KERNEL},
 	{"rxq_ovfl", rxq_ovfl_server, sender, OURS},
 	{"recverr", recverr_server, sender, OURS},
 	{"gro", gro_server, sender, OURS},
@@ -545,6 +673,9 @@ const struct behaviour cmsg_behaviours[] = {
 	{"malformed", lists_control, malformed_client, OURS},
 	{"gso", lists_control, gso_client, OURS},
 	{"tcp_stamp", tcp_sends_late, tcp_stamp_client, OURS},
+	{"tcp_stamping", tcp_sends_late, tcp_stamping_client, OURS},
+	{"tcp_stamping_hw", tcp_sends_late, tcp_stamping_hardware_client, OURS},
+	{"tcp_stamping_new", tcp_sends_late, tcp_stamping_new_client, OURS},
 	{"tcp_inq", tcp_sends_late, tcp_inq_client, OURS},
 	{"tcp_cmsg", tcp_takes, tcp_cmsg_client, OURS},
 	{0},

@@ -114,6 +114,8 @@ extern bool with_lib; /* for set-up only, never for the transcript */
 /* A port of this behaviour, the same on both sides: i is 0..9. */
 uint16_t port(unsigned i);
 
+/* Do sockets have addresses of IPv6? See mapped.c. */
+bool is_native(void);
 struct sockaddr_in server_addr(unsigned i); /* 10.9.0.2, port(i) */
 struct sockaddr_in client_addr(unsigned i); /* 10.9.0.1, port(i) */
 struct sockaddr_in any_addr(unsigned i);    /* 0.0.0.0, port(i) */

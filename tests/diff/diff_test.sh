@@ -1,10 +1,11 @@
 #!/bin/bash
 # One suite of the differential tests, see diff.h.
 #
-#	diff_test.sh [-6 | -l | -c] [-v] SUITE [BEHAVIOUR... | -BEHAVIOUR...]
+#	diff_test.sh [-6 | -n | -l | -c] [-v] SUITE [BEHAVIOUR... | -BEHAVIOUR...]
 #
 # -BEHAVIOUR: all but these.
 # -6: with AF_INET6 sockets and IPv4-mapped addresses (mapped.c).
+# -n: with AF_INET6 sockets and addresses of IPv6 (mapped.c).
 # -l: both sides are on one host, and with the library they talk through shared memory.
 # -c: each side has an emulated ConnectX card (tests/mlx5).
 self=$(realpath -s "$0")
@@ -15,6 +16,9 @@ netns_enter "$self" "$@"
 local=
 if [[ $1 == -6 ]]; then
 	export DIFF_FAMILY=6
+	shift
+elif [[ $1 == -n ]]; then
+	export DIFF_FAMILY=native
 	shift
 elif [[ $1 == -l ]]; then
 	local=1
@@ -71,11 +75,12 @@ prepare() {
 	for ns in "c$1" "s$1"; do
 		# The number of answers from closed ports must not depend on earlier ones.
 		in_ns "$ns" sh -c 'echo 0 > /proc/sys/net/ipv4/icmp_ratelimit'
+		in_ns "$ns" sh -c 'echo 0 > /proc/sys/net/ipv6/icmp/ratelimit'
 		# The default of the library: VMA_TCP_CC_ALGO.
 		in_ns "$ns" sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control'
 	done
 	[[ $2 != mcast ]] || second_link "$1"
-	[[ $2 != dual ]] || with_ipv6 "$1"
+	[[ $2 != dual && ${DIFF_FAMILY:-} != native ]] || with_ipv6 "$1"
 }
 
 modes=(0 1 2 3)
@@ -84,5 +89,6 @@ for mode in "${modes[@]}"; do
 	prepare "$mode" "$1"
 done
 "$diff" run "${verbose[@]}" "$lib" tests/diff/intended.txt "$@" || exit
+netns_conclude
 # The sides with the library in modes 1 to 3.
 [[ ! ${NETNS_CARD:-} ]] || cards_good s1 c2 s3 c3

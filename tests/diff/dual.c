@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * AF_INET6 sockets that have traffic of both families: IPv4 with mapped addresses, and IPv6, which
- * is the kernel's. The link has fd00:9::1 and fd00:9::2, too (diff_test.sh). That AF_INET6 sockets
- * behave like AF_INET ones otherwise is tested by the other suites with -6.
+ * AF_INET6 sockets that have traffic of both families: IPv4 with mapped addresses, and IPv6.  The
+ * link has fd00:9::1 and fd00:9::2, too (diff_test.sh).  That AF_INET6 sockets behave like AF_INET
+ * ones otherwise is tested by the other suites with -6.
  */
 #include <arpa/inet.h>
 #include <errno.h>

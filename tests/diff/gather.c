@@ -117,8 +117,8 @@ static int begin(void)
 	int fd = udp_bound(1);
 
 	fill();
+	meet(); /* the server has its port */
 	MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));
-	meet();
 	return fd;
 }
 

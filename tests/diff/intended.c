@@ -65,6 +65,22 @@ static const char *reason_in(const char *line, const struct intended_at *at)
 		       : NULL;
 }
 
+/* Is the line, which may begin with a family, for this one? */
+static bool is_for(const char *line, char family)
+{
+	switch (*line) {
+	case '4':
+	case 'n':
+		return *line == family;
+	case 'm':
+		return family == '6';
+	case '6':
+		return family != '4';
+	default:
+		return true;
+	}
+}
+
 /* False: the entry does not fit. */
 static bool edit(FILE *file, const struct intended_at *at, struct edit *e, char **reason)
 {
@@ -72,11 +88,12 @@ static bool edit(FILE *file, const struct intended_at *at, struct edit *e, char 
 	bool fits = true;
 
 	while (fits && fgets(line, sizeof(line), file)) {
-		const char *edit = *line == '6' || *line == '4' ? line + 1 : line, *found;
+		bool family = *line && strchr("46mn", *line) && strchr("+- ", line[1]) && line[1];
+		const char *edit = family ? line + 1 : line, *found;
 
 		line[strcspn(line, "\n")] = 0;
 		if (*edit && strchr("+- ", *edit)) {
-			if (!*why || *line == (at->mapped ? '4' : '6'))
+			if (!*why || !is_for(line, at->family))
 				continue;
 			fits = apply(e, edit);
 			*reason = *reason ? *reason : strdup(why);

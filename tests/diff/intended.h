@@ -7,7 +7,8 @@
  *	 a line that stays, and marks the place
  *	-a line that the library does not print
  *	+a line that it prints here instead
- *	6+a line of any of these kinds, with AF_INET6 sockets only (diff_test.sh -6)
+ *	6+a line of any of these kinds, with AF_INET6 sockets only (diff_test.sh -6, -n)
+ *	m+with mapped addresses only (-6); n+with addresses of IPv6 only (-n)
  *	4+with AF_INET sockets only
  *
  * All other lines must be those of the kernel, and the difference must exist.
@@ -19,7 +20,7 @@
 
 struct intended_at {
 	const char *suite, *behaviour, *side, *mode;
-	bool mapped; /* AF_INET6 sockets */
+	char family; /* '4', '6': AF_INET6 and mapped addresses, 'n': those of IPv6 */
 };
 
 /*

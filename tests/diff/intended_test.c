@@ -19,7 +19,8 @@ static const char entries[] = "# SUITES\n"
 			      "poll mapped client both a third reason\n"
 			      "4-first\n"
 			      "6-second\n"
-			      "6+mapped\n";
+			      "m+mapped\n"
+			      "n+native\n";
 
 static const char text[] = "first\nsecond\nthird\nfourth\n";
 
@@ -42,7 +43,7 @@ static int remove_entries(void **state)
 static void expect(const char *behaviour, const char *side, const char *mode, const char *said,
 		   const char *edited, const char *why)
 {
-	const struct intended_at at = {"poll", behaviour, side, mode, false};
+	const struct intended_at at = {"poll", behaviour, side, mode, '4'};
 	char *reason, *got = intended_edit(path, &at, said, &reason);
 
 	if (edited) {
@@ -68,15 +69,21 @@ static void test_the_entry_is_applied_where_it_says(void **state)
 	expect("other", "client", "both", text, "second\nthird\nfourth\n", "another reason");
 }
 
-static void test_lines_for_mapped_addresses(void **state)
+static void expect_family(char family, const char *edited)
 {
-	struct intended_at at = {"poll", "mapped", "client", "both", true};
+	struct intended_at at = {"poll", "mapped", "client", "both", family};
 	char *reason, *got = intended_edit(path, &at, text, &reason);
 
-	assert_string_equal(got, "first\nmapped\nthird\nfourth\n");
+	assert_string_equal(got, edited);
 	assert_string_equal(reason, "a third reason");
 	free(got);
 	free(reason);
+}
+
+static void test_lines_for_one_family(void **state)
+{
+	expect_family('6', "first\nmapped\nthird\nfourth\n");
+	expect_family('n', "first\nnative\nthird\nfourth\n");
 	expect("mapped", "client", "both", text, "second\nthird\nfourth\n", "a third reason");
 }
 
@@ -101,7 +108,7 @@ static void test_what_died_or_changed_does_not_fit(void **state)
 
 static void test_without_a_file_nothing_fits(void **state)
 {
-	const struct intended_at at = {"poll", "ready", "client", "both", false};
+	const struct intended_at at = {"poll", "ready", "client", "both", '4'};
 	char *reason;
 
 	assert_null(intended_edit("/nowhere/intended.txt", &at, text, &reason));
@@ -110,7 +117,7 @@ static void test_without_a_file_nothing_fits(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_the_entry_is_applied_where_it_says),
-	cmocka_unit_test(test_lines_for_mapped_addresses),
+	cmocka_unit_test(test_lines_for_one_family),
 	cmocka_unit_test(test_nowhere_else),
 	cmocka_unit_test(test_what_died_or_changed_does_not_fit),
 	cmocka_unit_test(test_without_a_file_nothing_fits),

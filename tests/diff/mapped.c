@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs the behaviours with AF_INET6 sockets and IPv4-mapped addresses, if $DIFF_FAMILY is 6. The
- * linker puts these functions between the behaviours and the calls (--wrap, see BUILD.bazel):
- * addresses that go to a call are mapped, and those that come from it are mapped back, after a
- * look at what the program really got. An address that does not have the size of a sockaddr_in
- * passes as it is. For the program's 0.0.0.0, bind() gets ::.
+ * Runs the behaviours with AF_INET6 sockets: with IPv4-mapped addresses if $DIFF_FAMILY is 6, with
+ * addresses of IPv6 if it is "native". The linker puts these functions between the behaviours and the
+ * calls (--wrap, see BUILD.bazel): addresses that go to a call are mapped, and those that come from
+ * it are mapped back, after a look at what the program really got. An address that does not have the
+ * size of a sockaddr_in passes as it is. For the program's 0.0.0.0, bind() gets ::.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,11 +26,54 @@ union any {
 	struct sockaddr_in6 in6;
 };
 
+bool is_native(void)
+{
+	const char *family = getenv("DIFF_FAMILY");
+
+	return family && !strcmp(family, "native");
+}
+
 static bool enabled(void)
 {
 	const char *family = getenv("DIFF_FAMILY");
 
-	return family && !strcmp(family, "6");
+	return is_native() || (family && !strcmp(family, "6"));
+}
+
+/*
+ * 10.9.C.D is fd00:9:C::D, 127.x.x.x is ::1, and 0.0.0.0 is ::. False: addresses of the test that
+ * have no counterpart, as those of broadcast and multicast.
+ */
+static bool to_native(const struct in_addr *from, struct in6_addr *to)
+{
+	const uint8_t *b = (const uint8_t *)&from->s_addr;
+
+	memset(to, 0, sizeof(*to));
+	if (!from->s_addr)
+		return true;
+	if (b[0] == 127) {
+		to->s6_addr[15] = 1;
+		return true;
+	}
+	if (b[0] != 10 || b[1] != 9 || b[3] == 255)
+		return false;
+	to->s6_addr[0] = 0xfd;
+	to->s6_addr[3] = b[1];
+	to->s6_addr[5] = b[2];
+	to->s6_addr[15] = b[3];
+	return true;
+}
+
+static bool from_native(const struct in6_addr *from, struct in_addr *to)
+{
+	uint8_t b[4] = {10, from->s6_addr[3], from->s6_addr[5], from->s6_addr[15]};
+	struct in6_addr again;
+
+	if (!from->s6_addr32[0] && !from->s6_addr32[1] && !from->s6_addr32[2])
+		memcpy(b, from->s6_addr[15] ? (uint8_t[]){127, 0, 0, 1} : (uint8_t[]){0, 0, 0, 0},
+		       4);
+	memcpy(to, b, sizeof(b));
+	return to_native(to, &again) && !memcmp(&again, from, sizeof(again));
 }
 
 /* By the kernel, so that the library does not see it. */
@@ -69,6 +112,8 @@ static bool map(int fd, union any *to, const void *sa, socklen_t len, bool binds
 	memset(to, 0, sizeof(*to));
 	to->in6.sin6_family = AF_INET6;
 	to->in6.sin6_port = in.sin_port;
+	if (is_native() && to_native(&in.sin_addr, &to->in6.sin6_addr))
+		return true;
 	to->in6.sin6_addr.s6_addr32[3] = in.sin_addr.s_addr;
 	if (in.sin_addr.s_addr || !binds)
 		to->in6.sin6_addr.s6_addr32[2] = htonl(0xffff);
@@ -170,7 +215,7 @@ static bool expects(int fd, void *sa, const socklen_t *len)
 	       copy(&in, sa, sizeof(in)) && copy(sa, &in, sizeof(in));
 }
 
-/* What the call has told is an IPv4-mapped address, or :: for an unbound socket. */
+/* What the call has told is a mapped address, or :: for an unbound socket. */
 static void unmap(const char *call, void *sa, socklen_t *len, const union any *got, socklen_t size)
 {
 	const uint32_t *w = got->in6.sin6_addr.s6_addr32;
@@ -179,6 +224,13 @@ static void unmap(const char *call, void *sa, socklen_t *len, const union any *g
 
 	if (!size) {
 		*len = 0;
+		return;
+	}
+	if (is_native() && size == sizeof(got->in6) && got->sa.sa_family == AF_INET6 &&
+	    !got->in6.sin6_flowinfo && !got->in6.sin6_scope_id &&
+	    from_native(&got->in6.sin6_addr, &in.sin_addr)) {
+		memcpy(sa, &in, sizeof(in));
+		*len = sizeof(in);
 		return;
 	}
 	if (size != sizeof(got->in6) || got->sa.sa_family != AF_INET6 || w[0] || w[1] ||

@@ -4,6 +4,7 @@
  * invalid values and lengths: one behaviour for each.
  */
 #include <errno.h>
+#include <linux/net_tstamp.h>
 #include <linux/tcp.h>
 #include <poll.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 #include "tests/diff/diff.h"
 
-enum care { KERNEL_, READ, REFUSED, TWIN, DONE, GROUP };
+enum care { KERNEL_, KERNEL6_, READ, REFUSED, TWIN, DONE, GROUP };
 enum { SOCKET_LEVEL = SOL_SOCKET, IP_LEVEL = 0, IPV6_LEVEL = 41, TCP_LEVEL = 6, UDP_LEVEL = 17 };
 
 struct option {
@@ -149,6 +150,23 @@ static bool grows(const struct option *o)
 	return o->level == SOL_SOCKET && (o->number == SO_SNDBUF || o->number == SO_RCVBUF);
 }
 
+static bool stamps(const struct option *o)
+{
+	return o->level == SOL_SOCKET && (o->number == SO_TIMESTAMPING || o->number == 65);
+}
+
+/* Can only the kernel serve a connection with it? */
+static bool is_kernels(const struct option *o)
+{
+	return o->tcp == KERNEL_ || (o->tcp == KERNEL6_ && is_native());
+}
+
+/* Are there values that only the kernel can serve?  SO_TIMESTAMPING: stamps of sent packets. */
+static bool is_partly_kernels(const struct option *o)
+{
+	return is_kernels(o) || stamps(o);
+}
+
 static void probe(int fd, const char *state, const struct option *o, bool live)
 {
 	char text[100];
@@ -156,9 +174,11 @@ static void probe(int fd, const char *state, const struct option *o, bool live)
 	get(fd, o, live && grows(o), text, sizeof(text));
 	say("%s: %s", state, text);
 	bad_gets(fd, state, o);
-	bad_sets(fd, state, o);
 	/* On a connection, options that only the kernel can serve are refused: see "live". */
-	for (unsigned i = 0; i < TRIES && !(live && o->tcp == KERNEL_); i++)
+	if (live && is_kernels(o))
+		return;
+	bad_sets(fd, state, o);
+	for (unsigned i = 0; i < TRIES && !(live && is_partly_kernels(o)); i++)
 		attempt(fd, state, o, &tries[i], false);
 }
 
@@ -238,6 +258,7 @@ static void probe_all(const struct option *o)
 /* ---- what accepted sockets inherit ---------------------------------------------------- */
 
 #define CARE_KERNEL KERNEL_
+#define CARE_KERNEL6 KERNEL6_
 #define CARE_READ READ
 #define CARE_REFUSED REFUSED
 #define CARE_TWIN TWIN
@@ -271,7 +292,8 @@ static void change(int fd, const struct option *o)
 	struct timeval tv = {30, 0};
 	struct linger linger = {1, 3};
 
-	if ((o->tcp != TWIN && o->tcp != DONE) || is_a_device(o))
+	/* Time stamps of what is sent would leave the listener to the kernel. */
+	if ((o->tcp != TWIN && o->tcp != DONE) || is_a_device(o) || stamps(o))
 		return;
 	if (is_a_time(o))
 		MUST(setsockopt(fd, o->level, o->number, &tv, sizeof(tv)));
@@ -332,6 +354,63 @@ static void inherit_before_server(void)
 static void inherit_after_server(void)
 {
 	inherit_server(false);
+}
+
+static bool is_a_stamp(const struct option *o)
+{
+	return o->level == SOL_SOCKET &&
+	       (o->number == SO_TIMESTAMP || o->number == SO_TIMESTAMPNS ||
+		o->number == SO_TIMESTAMP_NEW || o->number == SO_TIMESTAMPNS_NEW);
+}
+
+/* Stamps of either kind, and those that SO_TIMESTAMPING_NEW makes new ones. */
+static void inherit_stamps_server(void)
+{
+	static const struct {
+		int stamp, stamping;
+	} rows[] = {{SO_TIMESTAMP, 0},
+		    {SO_TIMESTAMP, SO_TIMESTAMPING},
+		    {SO_TIMESTAMP, SO_TIMESTAMPING_NEW},
+		    {SO_TIMESTAMPNS, SO_TIMESTAMPING_NEW},
+		    {0, SO_TIMESTAMPING_NEW}};
+	int listener = bound(SOCK_STREAM, 0), fd;
+	char text[100];
+
+	MUST(listen(listener, 16));
+	for (unsigned row = 0; row < sizeof(rows) / sizeof(*rows); row++) {
+		set_int(listener, SOL_SOCKET, SO_TIMESTAMP, 0);
+		set_int(listener, SOL_SOCKET, SO_TIMESTAMPING, 0);
+		if (rows[row].stamp)
+			set_int(listener, SOL_SOCKET, rows[row].stamp, 1);
+		if (rows[row].stamping)
+			set_int(listener, SOL_SOCKET, rows[row].stamping,
+				SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE);
+		meet();
+		fd = (int)MUST(accept(listener, NULL, NULL));
+		for (unsigned i = 0; i < OPTIONS; i++) {
+			if (!stamps(&all[i]) && !is_a_stamp(&all[i]))
+				continue;
+			get(fd, &all[i], false, text, sizeof(text));
+			say("row %u: %d of the child: %s", row, all[i].number, text);
+		}
+		meet();
+		close(fd);
+	}
+	close(listener);
+}
+
+static void inherit_stamps_client(void)
+{
+	struct sockaddr_in to = server_addr(0);
+
+	for (int row = 0; row < 5; row++) {
+		int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+
+		meet();
+		MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+		meet();
+		close(fd);
+	}
 }
 
 static void inherit_client(void)
@@ -395,7 +474,7 @@ static void live_client(void)
 	int fd = tcp_pair(), one = 1;
 
 	for (unsigned i = 0; i < OPTIONS; i++) {
-		if (all[i].tcp == KERNEL_ &&
+		if (is_partly_kernels(&all[i]) &&
 		    setsockopt(fd, all[i].level, all[i].number, &one, sizeof(one)))
 			say("%d/%d: %s", all[i].level, all[i].number, strerrorname_np(errno));
 	}
@@ -421,6 +500,7 @@ const struct behaviour options_behaviours[] = {
 #undef OPTION
 	{"inherit_before", inherit_before_server, inherit_client, KERNEL},
 	{"inherit_after", inherit_after_server, inherit_client, KERNEL},
+	{"inherit_stamps", inherit_stamps_server, inherit_stamps_client, KERNEL},
 	{"buf_lock", buf_lock_server, buf_lock_client, KERNEL},
 	{"live", live_server, live_client, KERNEL},
 	{0},

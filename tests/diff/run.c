@@ -323,7 +323,10 @@ static void show_difference(const char *expected, const char *is)
 static bool judge_side(int index, int mode, int side)
 {
 	const struct intended_at at = {suite->name, suite->list[index].name, side_names[side],
-				       mode_names[mode], getenv("DIFF_FAMILY") != NULL};
+				       mode_names[mode],
+				       is_native()	       ? 'n'
+				       : getenv("DIFF_FAMILY") ? '6'
+							       : '4'};
 	const char *is = text_of(mode, index, side);
 	char *reason,
 		*expected = intended_edit(intended, &at, text_of(PLAIN, index, side), &reason);

@@ -649,6 +649,8 @@ static void udp_errqueue(void)
 	char c;
 
 	set_int(fd, IPPROTO_IP, IP_RECVERR, 1);
+	if (is_native())
+		set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
 	MUST(sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)));
 	await(fd, POLLERR);
 	look("an error in the queue", fd);

@@ -143,6 +143,53 @@ static void refused_client(void)
 	close(fd);
 }
 
+/* ---- a receiver that comes after the first datagram -------------------------------------------- */
+
+#define NUMBERS 2000
+#define AT_ONCE 20
+
+static void late_client(void)
+{
+	int fd = udp_bound(1);
+	struct sockaddr_in to = server_addr(0);
+	char buf[10];
+
+	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	SAY(send(fd, "early", 5, 0));
+	await(fd, 0);
+	SAY(recv(fd, buf, sizeof(buf), MSG_DONTWAIT));
+	meet();
+	meet();
+	for (int i = 0; i < NUMBERS; i++) {
+		MUST(send(fd, &i, sizeof(i), 0));
+		if (i % AT_ONCE == AT_ONCE - 1)
+			MUST(recv(fd, buf, sizeof(buf), 0));
+	}
+	meet();
+	close(fd);
+}
+
+static void late_server(void)
+{
+	struct sockaddr_in from;
+	int fd, number, wrong = 0;
+	socklen_t len = sizeof(from);
+
+	meet();
+	fd = udp_bound(0);
+	meet();
+	for (int i = 0; i < NUMBERS; i++) {
+		MUST(recvfrom(fd, &number, sizeof(number), 0, (struct sockaddr *)&from, &len));
+		wrong += number != i;
+		if (i % AT_ONCE == AT_ONCE - 1)
+			MUST(sendto(fd, "go", 2, 0, (struct sockaddr *)&from, len));
+	}
+	say("%d out of order", wrong);
+	SAY(recv(fd, &number, sizeof(number), MSG_DONTWAIT));
+	meet();
+	close(fd);
+}
+
 /* ---- what the kernel alone carries ---------------------------------------------------- */
 
 /* The kernel binds a socket that sends to this host; the answers reach the socket. */
@@ -171,11 +218,8 @@ static void own_host_client(void)
 }
 
 const struct behaviour udp_behaviours[] = {
-	{"from", from_server, sender, OURS},
-	{"peek", peek_server, sender, OURS},
-	{"oob", oob_server, sender, OURS},
-	{"names", NULL, names_client, OURS},
-	{"own_host", NULL, own_host_client, KERNEL},
-	{"refused", NULL, refused_client, KERNEL},
-	{0},
+	{"from", from_server, sender, OURS},	   {"peek", peek_server, sender, OURS},
+	{"oob", oob_server, sender, OURS},	   {"names", NULL, names_client, OURS},
+	{"late", late_server, late_client, OURS},  {"own_host", NULL, own_host_client, KERNEL},
+	{"refused", NULL, refused_client, KERNEL}, {0},
 };

@@ -52,7 +52,16 @@ static void check_note(void *arg, const struct conf_note *note)
 static void check_side(const struct conf_side *side)
 {
 	REQUIRE(side->first <= side->last);
-	REQUIRE(!(~side->mask & (~side->mask + 1))); /* ones, then zeros */
+	REQUIRE(side->bits <= 128);
+}
+
+/* An address that the side matches. */
+static struct conf_addr addr_in(const struct conf_side *side, uint16_t port)
+{
+	struct conf_addr addr = {.port = port};
+
+	memcpy(addr.addr, side->addr, sizeof(addr.addr));
+	return addr;
 }
 
 static void check_rule(const struct conf *conf, unsigned i, unsigned lines)
@@ -69,11 +78,11 @@ static void check_rule(const struct conf *conf, unsigned i, unsigned lines)
 		return;
 	}
 	check_side(&rule->side[0]);
-	first = (struct conf_addr){rule->side[0].addr, rule->side[0].first};
+	first = addr_in(&rule->side[0], rule->side[0].first);
 	second = first;
 	if (rule->two) {
 		check_side(&rule->side[1]);
-		second = (struct conf_addr){rule->side[1].addr, rule->side[1].last};
+		second = addr_in(&rule->side[1], rule->side[1].last);
 	}
 	found = conf_find(conf, (int)rule->block, rule->role, first, &second);
 	REQUIRE(found && found <= rule); /* it matches itself, or an earlier one does */

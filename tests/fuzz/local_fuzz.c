@@ -143,7 +143,8 @@ static void use_records(uint16_t operand)
 		break;
 	case 1:
 		rc = record_ring_write(&f.sender, &header, &iov, 1, operand);
-		check(rc == 0 || rc == -ENOBUFS || rc == -EPROTO || rc == -EMSGSIZE);
+		check(rc == 0 || rc == -ENOBUFS || rc == -EPROTO || rc == -EMSGSIZE ||
+		      rc == -EPIPE);
 		break;
 	case 2:
 		if (operand & 1) {

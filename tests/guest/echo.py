@@ -23,6 +23,10 @@ def pattern(seed, size):
     return block[:size]
 
 
+def family(address):
+    return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+
+
 def tcp(address):
     s = socket.create_connection(address, TIMEOUT)
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -30,7 +34,7 @@ def tcp(address):
 
 
 def udp(address):
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s = socket.socket(family(address), socket.SOCK_DGRAM)
     s.settimeout(TIMEOUT)
     s.connect(address)
     return s
@@ -38,8 +42,8 @@ def udp(address):
 
 def serve(address):
     poller = selectors.DefaultSelector()
-    listener = socket.create_server(address, backlog=128)
-    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    listener = socket.create_server(address, family=family(address), backlog=128, dualstack_ipv6=address[0] == "::")
+    datagrams = socket.socket(family(address), socket.SOCK_DGRAM)
     datagrams.bind(address)
     for s in (listener, datagrams):
         s.setblocking(False)

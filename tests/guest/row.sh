@@ -35,15 +35,12 @@ netns_pick_cpus
 
 # ---- attaching -----------------------------------------------------------------
 
-# The counters of the namespaces: the traffic that passed the kernel.
-seen() {
-	netns_counters c UdpInDatagrams UdpOutDatagrams TcpInSegs
-	netns_counters s UdpInDatagrams UdpOutDatagrams TcpInSegs
-}
-
 # mode_of NAMESPACE: native or generic, from the kernel.
 mode_of() {
-	case $(ip -n "$1" -o link show v0) in
+	local device=v0
+
+	[[ ! ${NETNS_BOND:-} ]] || device=p0 # a slave
+	case $(ip -n "$1" -o link show $device) in
 	*xdpgeneric*) echo generic ;;
 	*xdp*) echo native ;;
 	*) echo none ;;
@@ -137,6 +134,35 @@ flows() {
 	netns_run c "$lib" python3 $echo "$1" $netns_server 5600 "${@:2}"
 }
 
+with_ipv6() {
+	local side
+
+	for side in c:1 s:2; do
+		in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.v0.disable_ipv6=0
+		ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad || return 1
+	done
+}
+
+# passed: the datagrams and segments that passed the kernels of both sides.
+passed() {
+	local side
+
+	for side in c s; do
+		netns_counters $side UdpInDatagrams TcpInSegs
+		in_ns $side awk '$1 == "Udp6InDatagrams" { print $2 }' /proc/net/snmp6
+	done | tr ' ' '\n' | awk '{ n += $1 } END { print n }'
+}
+
+# dual ADDRESS: 32 flows and 32 connections from AF_INET6 sockets to one that has both families.
+dual() {
+	local before
+
+	before=$(passed)
+	netns_spawn $netns_tmp/echo s "$lib" python3 $echo serve :: 5600 || return 1
+	netns_run c "$lib" python3 $echo many "$1" 5600 32 3 || return 1
+	(($(passed) == before)) || ! echo "     $(($(passed) - before)) packets passed the kernel"
+}
+
 logic() {
 	local port=$((6000 + $2 * 16)) out=$netns_tmp/relay vma_env=("${vma_env[@]}"
 		VMA_RING_ALLOCATION_LOGIC_RX=$2 VMA_RING_ALLOCATION_LOGIC_TX=$2)
@@ -186,7 +212,6 @@ stop() {
 # ---- the row --------------------------------------------------------------------
 
 rates=()
-before_all=$(seen)
 if [[ ${SHARES:-1} == 1 ]]; then
 	check "$name: the server's side is attached" attach s
 	check "$name: the client's side is attached" attach c
@@ -217,6 +242,11 @@ fi
 check "$name: 32 flows and 32 connections" flows many 32 3
 stop
 check "$name: every size from 1 to 60,000 bytes" flows sizes
+stop
+check "$name: addresses of IPv6" with_ipv6
+check "$name: IPv6" dual fd00:9::2
+stop
+check "$name: IPv4-mapped addresses" dual ::ffff:$netns_server
 stop
 if [[ -z $quick ]]; then
 	check "$name: redis" redis

@@ -26,6 +26,15 @@ veth() {
 	env -u NETNS_NICS NETNS_VETH_QUEUES="$2" "${@:3}" tests/guest/row.sh "$label-$1" || failed=$((failed + 1))
 }
 
+# bond NAME MODE: of two pairs of veth: the most important tests, and changes.
+bond() {
+	[[ $label-$1 =~ $chosen ]] || return
+	ran=$((ran + 1))
+	echo "--- $label-$1"
+	env -u NETNS_NICS NETNS_BOND="$2" ROW_QUICK=1 RATE=1 tests/guest/row.sh "$label-$1" &&
+		tests/guest/bond.sh "$2" || failed=$((failed + 1))
+}
+
 veth veth-1 1
 if [[ -n ${GUEST_NICS_igb:-} ]]; then
 	veth veth-4 4
@@ -44,5 +53,10 @@ if [[ -n ${GUEST_NICS_virtio_zc:-} ]]; then
 fi
 [[ -z ${GUEST_NICS_vmxnet3:-} ]] || row vmxnet3 "$GUEST_NICS_vmxnet3"
 [[ -z ${GUEST_NICS_e1000e:-} ]] || row e1000e "$GUEST_NICS_e1000e"
+# With --nic veth.
+if [[ -n ${NETNS_VETH_QUEUES:-} ]]; then
+	bond bond-ab active-backup
+	bond bond-lacp 802.3ad
+fi
 echo "$ran rows, $failed failed"
 ((ran > 0 && failed == 0))

@@ -36,5 +36,6 @@ run_lanes() {
 	for pid in "${pids[@]}"; do
 		wait "$pid" || failed=$((failed + $?))
 	done
+	netns_conclude
 	return $((failed > 200 ? 200 : failed))
 }

@@ -12,7 +12,7 @@ declare -A may=(
 # Headers for tools: base, and layouts that are shared with other processes.
 may_tools="base ring/xdp/xdp_steer.h"
 # The front command checks interfaces as a program would.
-may_vma="$may_tools net/netlink/netlink.h ring/mlx5/port_mlx5.h ring/xdp/xdp_check.h"
+may_vma="$may_tools net/netlink/netlink.h ring/bond/port_bond.h ring/mlx5/port_mlx5.h ring/xdp/xdp_check.h"
 # Headers for benchmarks of lower layers.
 may_bench="ring net base"
 

@@ -18,7 +18,7 @@ table() {
 	echo "$begin"
 	echo '|---|---|---|---|---|'
 	rows | sed -E 's/^(\w+) (\w+) \w+ (\w+) (\w+) "(.*)"$/| \1 | `\2` | \3 | \4 | \5 |/; s/\|  \|$/| |/' |
-		sed -E 's/\| (KERNEL|READ|REFUSED|TWIN|DONE|GROUP) /\L&/g; s/^\| (IP|IPV6|TCP|UDP) /| IPPROTO_\1 /; s/^\| SOCKET /| SOL_SOCKET /'
+		sed -E 's/\| (KERNEL6?|READ|REFUSED|TWIN|DONE|GROUP) /\L&/g; s/^\| (IP|IPV6|TCP|UDP) /| IPPROTO_\1 /; s/^\| SOCKET /| SOL_SOCKET /'
 }
 
 if [[ ${1-} == --write ]]; then

@@ -14,12 +14,13 @@ sock_rooms=(core options wait udp tcp local move share .)
 apart=(
 	net tcp 'netlink'
 	net . 'netlink'
-	ring . 'mlx5 xdp packet loop team'
-	ring mlx5 'xdp packet loop team'
-	ring xdp 'mlx5 loop team'
-	ring packet 'mlx5 xdp loop team'
-	ring loop 'mlx5 xdp packet team'
-	ring team 'mlx5 xdp packet loop'
+	ring . 'mlx5 xdp packet loop team bond'
+	ring mlx5 'xdp packet loop team bond'
+	ring xdp 'mlx5 loop team bond'
+	ring packet 'mlx5 xdp loop team bond'
+	ring loop 'mlx5 xdp packet team bond'
+	ring team 'mlx5 xdp packet loop bond'
+	ring bond 'mlx5 packet loop'
 )
 # Variables that lower rooms read and lifecycle.c defines.
 tables='sock_kinds sock_upcalls'

@@ -3,6 +3,8 @@
 #
 # The differential tests: moment.c has the functions that wait, and let_pass() takes the reason for an
 # exception.  Scripts: await waits, and a line that only sleeps ends with the reason in a comment.
+# What runs in the background does so by netns_exec or netns_spawn: after `in_ns ... &`, $! is a shell, and its
+# command outlives it.
 . "$(dirname "$0")/lib.sh"
 
 # Files that poll each millisecond, until an event or for seconds.
@@ -25,5 +27,7 @@ while read -r line; do
 	[[ $line =~ \#\ .{8,} ]] || complain "$line: sleeps, but why? (await, tools/lib/netns.sh)"
 	n=$((n + 1))
 done < <(grep -rnE '^[[:space:]]*sleep [0-9.]+' tests --include='*.sh')
+background=$(grep -rnE '\bin_ns .*[^&>]& *$' tests tools --include='*.sh')
+[[ -z $background ]] || complain "killed, its command lives on (netns_exec, tools/lib/netns.sh):"$'\n'"$background"
 echo "$n sleeps with a reason"
 verdict

@@ -340,7 +340,7 @@ static void report_queues(void)
  * fail: all queues go to the error state.  report: the driver says that a queue has.  remove: the
  * device is pulled out; return: it is there again, for processes that open it.  hold: nothing is
  * sent any more; go: it is.  stop: no time passes for events that are held back; start: it does.
- * rules: prints them.
+ * rules: prints them.  Others: see clock_command().
  */
 static void inject(const char *what)
 {
@@ -358,6 +358,8 @@ static void inject(const char *what)
 		timeless = !strcmp(what, "stop");
 	else if (!strcmp(what, "rules"))
 		rules_print();
+	else
+		clock_command(what);
 }
 
 /* False: the one who started it has gone. */
@@ -384,6 +386,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: card SOCKET WIRE TAP MAC\n");
 		return 2;
 	}
+	if (!clock_start())
+		fail("clock");
 	wire = open_wire(argv[2]);
 	tap = open_tap(argv[3], argv[4]);
 	listener = open_listener(argv[1]);
@@ -415,6 +419,7 @@ int main(int argc, char **argv)
 		worked = from_wire();
 		worked |= from_tap();
 		worked |= serve_processes();
+		clock_ticks();
 		idle = worked ? 0 : idle + 1;
 	}
 }

@@ -34,6 +34,8 @@
 #define BFREG_OFFSET 0x800
 #define BFREG_SIZE 0x200
 #define BFREGS_PER_UAR 2
+#define CLOCK_PAGES 2	  /* see card_clock.c */
+#define CLOCK_OFFSET 0x40 /* of the register in its page */
 
 /* One open file of the device. */
 struct context {
@@ -171,6 +173,21 @@ void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A frame to the wire, complete. */
 void wire_send(const void *frame, size_t len);
 
+/* ---- card_clock.c ---- */
+
+bool clock_start(void);
+/* The pages: the register's, then the driver's. */
+int clock_fd(void);
+/* The counter's frequency; 0: the device has none. */
+uint32_t clock_khz(void);
+/* The counter, which the pages show from now on. */
+uint64_t clock_ticks(void);
+/*
+ * "clock TICKS": it stands there.  "khz FREQUENCY": for devices that are opened from now on; 0: without
+ * a clock.  "ptp NSEC": the time of the PTP clock.  False: the line is none of these.
+ */
+bool clock_command(const char *line);
+
 /* ---- card_memory.c: the memory of processes ---- */
 
 bool memory_read(const struct context *context, uint64_t from, void *to, size_t len);
@@ -241,6 +258,8 @@ struct completion_info {
 	uint8_t syndrome; /* error */
 };
 
+/* Nanoseconds. */
+uint64_t card_clock(void);
 void cq_complete(struct cq *cq, const struct completion_info *info);
 /* Takes back the events that the program has not read; the number of those that it has. */
 uint32_t cq_events_read(struct cq *cq);

@@ -59,7 +59,7 @@ card_run() {
 	card_log=$netns_tmp/card.$1.log
 	mkfifo "$netns_tmp/card.$1.in"
 	: > "$card_log"
-	in_ns "$1" "$card" "$5" "$2" "$3" "$4" < "$netns_tmp/card.$1.in" > "$card_log" 2>&1 &
+	netns_exec "$1" "" 0-1023 "$card" "$5" "$2" "$3" "$4" < "$netns_tmp/card.$1.in" > "$card_log" 2>&1 &
 	card_pid=$!
 	exec {card_in}> "$netns_tmp/card.$1.in"
 	await 30 is_ready "$card_log" $card_pid && ! is_gone $card_pid || {

@@ -277,13 +277,17 @@ static void serve_command(struct context *context, const uint8_t *command, size_
 		close(call.fd);
 }
 
-/* A page of doorbell registers: the offset has the kind in bits 8 to 15, the rest is the index. */
+/*
+ * A page of doorbell registers, or of the clock: the offset has the kind in bits 8 to 15, the rest
+ * is the index.
+ */
 static void serve_map(struct context *context, const struct card_request *request)
 {
 	uint64_t page = request->offset / UAR_SIZE;
 	unsigned kind = page >> 8 & 0xff, index = (unsigned)(page & 0xff) | (page >> 16 & 0xff)
 										    << 8;
 	struct card_reply head = {.rc = -EINVAL};
+	int fd = context->uar_fd;
 
 	if (kind == MLX5_IB_MMAP_ALLOC_WC)
 		index += UAR_STATIC;
@@ -292,8 +296,13 @@ static void serve_map(struct context *context, const struct card_request *reques
 		head.rc = 0;
 		head.offset = (uint64_t)index * UAR_SIZE;
 		context->uar_used[index] = true;
+	} else if ((kind == MLX5_IB_MMAP_CORE_CLOCK || kind == MLX5_IB_MMAP_CLOCK_INFO) && !index &&
+		   clock_khz() && request->len == UAR_SIZE) {
+		head.rc = 0;
+		head.offset = kind == MLX5_IB_MMAP_CORE_CLOCK ? 0 : UAR_SIZE;
+		fd = clock_fd();
 	}
-	reply(context, &head, NULL, head.rc ? -1 : context->uar_fd);
+	reply(context, &head, NULL, head.rc ? -1 : fd);
 }
 
 bool command_serve(struct context *context)

@@ -38,6 +38,11 @@ int call_get_context(struct call *call)
 		.num_dyn_bfregs = (UAR_PAGES - UAR_STATIC) * BFREGS_PER_UAR,
 	};
 
+	if (clock_khz()) {
+		driver.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET;
+		driver.hca_core_clock_offset = CLOCK_OFFSET;
+		driver.clock_info_versions = 1 << MLX5_IB_CLOCK_INFO_V1;
+	}
 	call->fd = call->context->async_peer;
 	return call_answer(call, &core, sizeof(core), &driver, sizeof(driver));
 }
@@ -62,8 +67,8 @@ int call_query_device(struct call *call)
 	struct ib_uverbs_ex_query_device_resp ex = {
 		.base = core,
 		.response_length = sizeof(ex),
-		.timestamp_mask = UINT64_MAX,
-		.hca_core_clock = 1000000, /* kHz */
+		.timestamp_mask = clock_khz() ? UINT64_MAX : 0,
+		.hca_core_clock = clock_khz(),
 		.raw_packet_caps = IBV_RAW_PACKET_CAP_IP_CSUM,
 	};
 	struct mlx5_ib_query_device_resp driver = {

@@ -61,7 +61,7 @@ check "a program that is killed leaves no rule behind" test "$(card_counter to_k
 segmented() {
 	local capture=$netns_tmp/parts
 
-	in_ns c timeout 90 tcpdump -n -S -vv -i v0 -c 4 'tcp and src host 10.9.0.2' > $capture 2>&1 &
+	netns_exec c "" 0-1023 timeout 90 tcpdump -n -S -vv -i v0 -c 4 'tcp and src host 10.9.0.2' > $capture 2>&1 &
 	tcpdump=$!
 	await 30 grep -q 'listening on' $capture
 	queue $log segment 1 || return 1

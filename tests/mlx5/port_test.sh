@@ -96,7 +96,17 @@ check "a killed server leaves no rule behind" test "$(card_counter to_kernel)" -
 netns_spawn $log.c c "" "$probe" serve udp:8000:recv tcp:8000:recv
 check "a client of datagrams" asks udp 100
 check "a client of a connection" asks tcp 100
+xtreme=$(find_program tests/scenario/extra/xtreme) || exit 1
+# xtremely PROTO: a client of socketxtreme, whose card gets what it polls.
+xtremely() {
+	netns_run s "$with_card" env "${card_vars[@]}" VMA_SOCKETXTREME=1 "$xtreme" "$1" $netns_client 8000 60 > $netns_tmp/ask &&
+		grep -q '^bad 0' $netns_tmp/ask && return
+	cat $netns_tmp/ask
+	return 1
+}
 saw=$(kernel_saw)
+check "socketxtreme, datagrams" xtremely udp
+check "socketxtreme, a connection" xtremely tcp
 # Of all lengths: in the request, partly, over the end of the queue.
 for knobs in "" VMA_BF=0 VMA_TX_MAX_INLINE=0 VMA_TX_MAX_INLINE=1000 VMA_TX_WRE_BATCHING=1 \
 	VMA_RX_WRE_BATCHING=1 VMA_THREAD_MODE=0 "VMA_RX_WRE=256 VMA_TX_WRE=256"; do

@@ -83,7 +83,7 @@ check "after a card that waits" wait $slow || cat $netns_tmp/slow
 killed() {
 	rm -f $netns_tmp/has_some
 	netns_spawn $log s "$with_card" env "${card_vars[@]}" "$flows" bulk $netns_server 7000 || return 1
-	in_ns c nc $netns_server 7000 < /dev/null > $netns_tmp/has_some 2> /dev/null &
+	netns_exec c "" 0-1023 nc $netns_server 7000 < /dev/null > $netns_tmp/has_some 2> /dev/null &
 	await 30 test -s $netns_tmp/has_some || return 1
 	netns_kill $spawned $!
 	return 0

@@ -74,6 +74,15 @@ by_pkg_config() {
 		$(pkg-config --libs libvma)
 }
 check "the example compiles with pkg-config" by_pkg_config
+# compiles COMPILER LANGUAGE STANDARD: a program that includes our own header, twice.
+compiles() {
+	printf '#include <%s>\n' vma/vma.h vma/vma.h |
+		"$1" -x $2 -std=$3 -Wall -Wextra -Werror -pedantic $(pkg-config --cflags libvma) -fsyntax-only -
+}
+for compiler in "gcc c c99" "g++ c++ c++11" "clang-14 c c17" "clang++-14 c++ c++17"; do
+	command -v ${compiler%% *} > /dev/null || continue
+	check "vma.h is of ${compiler#* }, says ${compiler%% *}" compiles $compiler
+done
 # by_cmake [OPTION...]
 by_cmake() {
 	rm -rf $out/cmake

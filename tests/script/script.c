@@ -17,7 +17,9 @@ struct script {
 	char name[128], path[256];
 	unsigned line;
 	bool named, failed, has_rfc;
-	nsec_t at; /* time of the line */
+	bool ip6;
+	bool other; /* the script is for the other family */
+	nsec_t at;  /* time of the line */
 	char text[LINE], *word[WORDS + 1];
 	unsigned words, next;
 	struct script_result result;
@@ -708,8 +710,8 @@ static void do_icmp(struct script *s)
 {
 	uint32_t seq = (uint32_t)take_number(s) + s->w.iss, mtu = (uint32_t)take_number(s);
 
-	if (tcp_icmp_is_ours(&s->w.conn, seq))
-		tcp_path_mtu(&s->w.conn, mtu, s->w.now);
+	if (world_icmp(&s->w, seq, mtu) == take_if(s, "ignored"))
+		fail(s, "the router's message is not understood, or not ignored");
 }
 
 static void do_mtu(struct script *s)
@@ -830,6 +832,20 @@ static void do_flush(struct script *s)
 	world_flush(&s->w);
 }
 
+static bool take_family(struct script *s)
+{
+	const char *name = take(s);
+
+	if (strcmp(name, "ip4") != 0 && strcmp(name, "ip6") != 0)
+		fail(s, "'%s' is neither ip4 nor ip6", name);
+	return !strcmp(name, "ip6");
+}
+
+static void do_only(struct script *s)
+{
+	s->other = take_family(s) != s->ip6;
+}
+
 static void do_rfc(struct script *s)
 {
 	s->has_rfc = true;
@@ -880,6 +896,7 @@ static const struct verb {
 	{"nodelay", do_nodelay, ACTS},
 	{"notsent-lowat", do_notsent_lowat, ACTS},
 	{"oobinline", do_oobinline, ACTS},
+	{"only", do_only, QUIET},
 	{"open", do_open, ACTS},
 	{"out", do_out, QUIET},
 	{"pace", do_pace, ACTS},
@@ -918,10 +935,20 @@ static void pass_time(struct script *s)
 	world_pass(&s->w, s->at);
 }
 
+/* True: the line begins with the other family. */
+static bool is_for_other(struct script *s)
+{
+	if (!peek(s) || strncmp(peek(s), "ip", 2) != 0)
+		return false;
+	return take_family(s) != s->ip6;
+}
+
 static void run_line(struct script *s)
 {
 	const char *name;
 
+	if (is_for_other(s))
+		return;
 	pass_time(s);
 	name = take(s);
 	for (unsigned i = 0; i < sizeof(verbs) / sizeof(verbs[0]) && !s->failed; i++) {
@@ -949,12 +976,12 @@ static void end_script(struct script *s)
 		return;
 	if (!s->failed)
 		nothing_left(s);
-	if (!s->has_rfc)
+	if (!s->has_rfc && !s->other)
 		fail(s, "names no RFC");
 	complaint = world_fini(&s->w);
 	if (*complaint)
 		fail(s, "%s", complaint);
-	if (s->only && strcmp(s->only, s->name) != 0)
+	if (s->other || (s->only && strcmp(s->only, s->name) != 0))
 		return;
 	if (s->failed)
 		s->result.failed++;
@@ -968,8 +995,9 @@ static void begin_script(struct script *s)
 	s->named = true;
 	s->failed = false;
 	s->has_rfc = false;
+	s->other = false;
 	snprintf(s->name, sizeof(s->name), "%s", s->words > 1 ? s->word[1] : "");
-	world_init(&s->w);
+	world_init(&s->w, s->ip6);
 	s->at = s->w.now;
 	if (s->words != 2)
 		fail(s, "a script has a name of one word");
@@ -988,7 +1016,7 @@ static void split(struct script *s)
 		s->word[s->words++] = word;
 }
 
-struct script_result script_run_file(const char *path, const char *only)
+struct script_result script_run_file(const char *path, bool ip6, const char *only)
 {
 	struct script *s = calloc(1, sizeof(*s));
 	struct script_result result;
@@ -996,6 +1024,7 @@ struct script_result script_run_file(const char *path, const char *only)
 
 	snprintf(s->path, sizeof(s->path), "%s", path);
 	s->only = only;
+	s->ip6 = ip6;
 	if (!f) {
 		printf("%s: cannot be opened\n", path);
 		s->result.failed++;
@@ -1007,7 +1036,7 @@ struct script_result script_run_file(const char *path, const char *only)
 			continue;
 		if (!strcmp(s->word[0], "script"))
 			begin_script(s);
-		else if (s->named && !s->failed && (!only || !strcmp(only, s->name)))
+		else if (s->named && !s->failed && !s->other && (!only || !strcmp(only, s->name)))
 			run_line(s);
 	}
 	end_script(s);

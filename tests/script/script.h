@@ -8,6 +8,7 @@
  *	script NAME (no blanks)
  *	rfc 9293 3.10.7.4	which section; every script has at least one,
  *	man tcp(7) TCP_CORK	or this: the behaviour of Linux for an option
+ *	only ip4 | only ip6	the script is about something that the other family lacks
  *	set mss 1000		configuration, before "open"; see set_table[]
  *	open passive mss 1000 win 60000 sack ts wscale 7 ecn rtt 10ms
  *				a handshake as in figure 6 of RFC 9293, not checked;
@@ -24,7 +25,7 @@
  *	send 3000 [more|oob] [= 2000 | = EAGAIN], recv 100 [= 50 | = EAGAIN]
  *	shutdown | close | abort | shutdown-read | unreachable EHOSTUNREACH
  *	nodelay on|off, cork, quickack; keepalive 10s 5s 3; user-timeout 30s
- *	icmp 1 600		fragmentation needed for the segment at 1; mtu 1500: from a route
+ *	icmp 1 600		a router: the segment at 1 is too large for an MTU of 600; mtu 1500: from a route
  *	pace 1000000 burst 3000	SO_MAX_PACING_RATE; or without burst
  *	rcvbuf 4000 | sndbuf 4000, which do not change automatically any more
  *	linger2 -1 | notsent-lowat 3000 | window-clamp 2000
@@ -36,7 +37,10 @@
  *	check cwnd >= 2000	see value_of()
  *	wait			only time passes
  *
- * A line may begin with +10ms (after the previous line) or @2.5s (since the
+ * Scripts run over IPv4 and over IPv6.  A line that begins with ip4 or ip6 is for that
+ * family only: sizes of packets include a header of 20 or 40 bytes.
+ *
+ * A line may then begin with +10ms (after the previous line) or @2.5s (since the
  * beginning).  Time passes event by event.  A segment that was sent and not expected is
  * a failure, as is one that was expected and not sent, or sent at another time.  Our
  * numbers count from our initial sequence number, the peer's from its own; our
@@ -48,11 +52,11 @@
 
 #include <stdbool.h>
 
-/* Runs the scripts of a file, or only the one with this name; prints failures. */
+/* Runs the scripts of a file for one family, or only the one with this name; prints failures. */
 struct script_result {
 	unsigned passed, failed;
 };
 
-struct script_result script_run_file(const char *path, const char *only);
+struct script_result script_run_file(const char *path, bool ip6, const char *only);
 
 #endif

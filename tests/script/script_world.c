@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/too_big.h"
+
 #define ISS 70000u
 #define ROOM 2048
 #define LOOK_AGAIN (10 * NSEC_PER_USEC) /* like a program that polls */
@@ -61,21 +63,27 @@ static struct pkt_pool pool = {.put = pool_put};
 
 static struct endpoint endpoint_of(bool ours)
 {
+	static const struct inaddr net6 = {.b = {0x20, 0x01, 0x0d, 0xb8}};
 	struct endpoint e = {.addr = addr_v4(htonl(0x0a000001u + !ours)),
 			     .port = htons(ours ? 80 : 40000)};
 
+	if (current->ip6) {
+		e.addr = net6;
+		e.addr.b[15] = ours ? 1 : 2;
+	}
 	return e;
 }
 
-static struct frame_template peer_template(void)
+/* Of the frames that we send, or that the peer sends. */
+static struct frame_template template_of(bool ours)
 {
 	static const uint8_t mac[2][6] = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}};
-	struct frame_params params = {.src_mac = mac[1],
-				      .dst_mac = mac[0],
+	struct frame_params params = {.src_mac = mac[!ours],
+				      .dst_mac = mac[ours],
 				      .proto = IPPROTO_TCP,
 				      .ttl = 64,
-				      .src = endpoint_of(false),
-				      .dst = endpoint_of(true)};
+				      .src = endpoint_of(ours),
+				      .dst = endpoint_of(!ours)};
 	struct frame_template t;
 
 	if (frame_template_init(&t, &params))
@@ -224,11 +232,12 @@ static const struct tcp_listener_ops listener_ops = {
 
 /* ---- life ---- */
 
-void world_init(struct world *w)
+void world_init(struct world *w, bool ip6)
 {
-	*w = (struct world){.now = 1000 * NSEC_PER_SEC, .look_at = NSEC_NEVER};
+	*w = (struct world){.now = 1000 * NSEC_PER_SEC, .look_at = NSEC_NEVER, .ip6 = ip6};
 	w->start = w->now;
-	w->config = (struct tcp_config){.mss = 1000, .rcvbuf = 65536, .sndbuf = 1u << 20};
+	w->config =
+		(struct tcp_config){.mss = 1000, .rcvbuf = 65536, .sndbuf = 1u << 20, .ip6 = ip6};
 	current = w;
 }
 
@@ -283,7 +292,7 @@ static uint8_t write_options(const struct world_segment *seg, uint8_t *opts)
 
 static struct pkt *packet_of(struct world *w, const struct world_segment *seg)
 {
-	struct frame_template t = peer_template();
+	struct frame_template t = template_of(false);
 	struct tcp_segment s = {.seq = seg->seq,
 				.ack = seg->ack,
 				.wnd = seg->wnd,
@@ -363,6 +372,20 @@ void world_input(struct world *w, const struct world_segment *seg)
 		note(&rst, w->iss);
 	if (w->drop != DROP_NONE)
 		pkt_free(pkt);
+}
+
+bool world_icmp(struct world *w, uint32_t seq, uint32_t mtu)
+{
+	struct icmp_error error;
+	struct frame_template t;
+
+	current = w;
+	t = template_of(true);
+	if (!too_big_heard(&t, seq, mtu, &error))
+		return false;
+	if (w->exists && tcp_icmp_is_ours(&w->conn, error.seq))
+		tcp_path_mtu(&w->conn, error.mtu, w->now);
+	return true;
 }
 
 void world_flush(struct world *w)

@@ -31,6 +31,7 @@ struct world {
 	bool exists, listening, small;
 	unsigned accept_fails;
 	bool sink_full;
+	bool ip6; /* both hosts have addresses of IPv6 */
 	nsec_t now, start;
 	nsec_t look_at; /* time of the next flush, requested by tcp_flush(); NSEC_NEVER */
 
@@ -53,13 +54,18 @@ struct world {
 #define WORLD_PEER_ISS 5000u
 #define WORLD_PEER_TS 0xfffff000u /* wraps around soon */
 
-void world_init(struct world *w);
+void world_init(struct world *w, bool ip6);
 /* "": all memory was returned. */
 const char *world_fini(struct world *w);
 
 void world_listen(struct world *w);
 int world_connect(struct world *w);
 void world_input(struct world *w, const struct world_segment *seg);
+/*
+ * A router says that our segment at seq is larger than mtu: an ICMP error, or Packet Too Big of
+ * ICMPv6. False: that message is malformed.
+ */
+bool world_icmp(struct world *w, uint32_t seq, uint32_t mtu);
 void world_flush(struct world *w);
 /* After each line: a connection that its program closed becomes small if possible. */
 void world_settle(struct world *w);

@@ -50,6 +50,7 @@ static struct tcp_config random_config(struct sim *sim)
 	static const uint16_t mss[] = {1460, 1460, 1460, 536, 100, 1448};
 	struct tcp_config config = {0};
 
+	config.ip6 = sim->params.ip6;
 	config.mss = mss[sim_random(sim, 6)];
 	config.rcvbuf = 256u << sim_random(sim, 12);
 	config.sndbuf = 256u << sim_random(sim, 12);
@@ -100,6 +101,8 @@ static struct sim_link random_link(struct sim *sim)
 		link.mark = sim_random(sim, 300);
 	if (one == 9 || (mixed && sim_chance(sim, 150))) {
 		link.mtu = 576 + sim_random(sim, 900);
+		if (sim->params.ip6) /* at least 1280, RFC 8200 section 5 */
+			link.mtu = IP6_MTU_MIN + link.mtu % 200;
 		link.mtu_from = (nsec_t)sim_random(sim, 200) * MSEC;
 		link.icmp = sim_chance(sim, 700);
 	}
@@ -254,7 +257,7 @@ static uint64_t large; /* trains that ports segmented, of all seeds */
 /* Returns true when both programs had all their bytes and no error. */
 static bool run_seed(uint64_t seed)
 {
-	struct sim_params params = {.seed = seed, .backlog = 2};
+	struct sim_params params = {.seed = seed, .backlog = 2, .ip6 = sim_defaults().ip6};
 	struct sim *dice = sim_create(&params);
 	struct life life = {0};
 	bool good;

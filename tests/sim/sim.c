@@ -7,6 +7,7 @@
 
 #include "net/tcp/tcp_snapshot.h"
 #include "tests/cut_large.h"
+#include "tests/too_big.h"
 #include "tests/vma_test.h"
 
 #define START (1000 * SEC + 12345)
@@ -737,13 +738,15 @@ nsec_t sim_next(const struct sim *sim)
 static void run_icmp(struct sim *sim, struct sim_host *host)
 {
 	const struct sim_link *link = &sim->params.link[index_of(host)];
+	struct icmp_error error;
 
 	if (sim->now < host->icmp_at)
 		return;
 	host->icmp_at = NSEC_NEVER;
 	trace(sim, "%c hears that the path carries %u bytes", 'A' + index_of(host), link->mtu);
-	if (host->exists && tcp_icmp_is_ours(&host->conn, host->icmp_seq))
-		tcp_path_mtu(&host->conn, link->mtu, sim->now);
+	SIM_CHECK(sim, too_big_heard(&host->template, host->icmp_seq, link->mtu, &error));
+	if (host->exists && tcp_icmp_is_ours(&host->conn, error.seq))
+		tcp_path_mtu(&host->conn, error.mtu, sim->now);
 }
 
 static void run_timers(struct sim *sim, struct sim_host *host)
@@ -847,16 +850,38 @@ void sim_run(struct sim *sim, nsec_t time)
 
 /* ---- set-up ------------------------------------------------------------------------------ */
 
+static bool is_ip6(void)
+{
+	const char *family = getenv("SIM_FAMILY");
+
+	return family && !strcmp(family, "6");
+}
+
+uint16_t sim_mss(uint32_t mtu)
+{
+	return (uint16_t)(mtu - (is_ip6() ? IP6_HDR : IP4_HDR) - TCP_HDR);
+}
+
 struct sim_params sim_defaults(void)
 {
-	struct sim_params p = {.seed = 1, .backlog = 4};
+	struct sim_params p = {.seed = 1, .backlog = 4, .ip6 = is_ip6()};
 
 	for (int h = A; h <= B; h++) {
-		p.config[h] = (struct tcp_config){
-			.mss = 1460, .rcvbuf = 65536, .sndbuf = 65536, .timestamps = true};
+		p.config[h] = (struct tcp_config){.mss = sim_mss(1500),
+						  .rcvbuf = 65536,
+						  .sndbuf = 65536,
+						  .timestamps = true,
+						  .ip6 = p.ip6};
 		p.link[h].delay = 5 * MSEC;
 	}
 	return p;
+}
+
+static struct inaddr addr_of(const struct sim *sim, int h)
+{
+	struct inaddr addr = {.b = {0x20, 0x01, 0x0d, 0xb8, [15] = (uint8_t)(h + 1)}};
+
+	return sim->params.ip6 ? addr : addr_v4(htonl(0x0a000001u + (uint32_t)h));
 }
 
 static void init_host(struct sim *sim, int h)
@@ -869,10 +894,10 @@ static void init_host(struct sim *sim, int h)
 	host->sim = sim;
 	host->icmp_at = NSEC_NEVER;
 	host->poll_at = NSEC_NEVER;
-	host->self.addr = addr_v4(htonl(0x0a000001u + (uint32_t)h));
+	host->self.addr = addr_of(sim, h);
 	host->self.port = htons(h == A ? 40000 : 80);
 	params.src = host->self;
-	params.dst.addr = addr_v4(htonl(0x0a000001u + (uint32_t)!h));
+	params.dst.addr = addr_of(sim, !h);
 	params.dst.port = htons(h == A ? 80 : 40000);
 	assert_int_equal(frame_template_init(&host->template, &params), 0);
 	memcpy(host->secret, &sim->params.seed, sizeof(sim->params.seed));

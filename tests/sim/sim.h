@@ -11,6 +11,7 @@
  *		duplicate, delay and reorder them, have a limited rate, set ECN marks,
  *		and change their MTU with and without ICMP.  The trace shows why a
  *		frame is lost.  A peer can be hostile.
+ * Family	SIM_FAMILY=6 in the environment: addresses of IPv6, and an MSS of 1440.
  * Replay	all random numbers come from the seed; SIM_TRACE=1 prints every
  *		segment, call and callback.
  */
@@ -58,11 +59,14 @@ struct sim_params {
 	bool no_sack;
 	bool again;	/* the listener accepts further connections */
 	unsigned large; /* chance per 1000 that the port segments a train; the others it refuses */
-	bool wrap;	/* sequence numbers begin shortly before they wrap around */
+	bool ip6;
+	bool wrap; /* sequence numbers begin shortly before they wrap around */
 };
 
-/* Default parameters: MSS 1460, 64 KB buffers, timestamps, 5 ms in each direction. */
+/* Default parameters: an MTU of 1500, 64 KB buffers, timestamps, 5 ms in each direction. */
 struct sim_params sim_defaults(void);
+/* The MSS for an MTU, by the family of SIM_FAMILY. */
+uint16_t sim_mss(uint32_t mtu);
 
 /* A segment as its sender sent it. */
 struct sim_segment {

@@ -174,4 +174,5 @@ printf '%s\n' "${lines[@]}"
 rings=(--rounds $rounds)
 ((!check)) || rings+=(--check)
 tools/bench/rings.sh "${rings[@]}" || missed=$((missed + 1))
+netns_conclude
 ((!check || missed == 0))

@@ -19,6 +19,7 @@ self=$(realpath -s "$0")
 NETNS_LIMIT=1200
 . tools/lib/netns.sh
 . tools/bench/state.sh
+. tools/bench/ask.sh
 
 rounds=3
 only=.
@@ -44,37 +45,12 @@ samples=$netns_tmp/samples
 log=$netns_tmp/log
 : > $samples
 
-# ask LIB PORT CLIENT... -- SERVER...: prints the output of the client.
-ask() {
-	local preload=$1 port=$2 client=() server
-
-	shift 2
-	while [[ $1 != -- ]]; do
-		client+=("$1")
-		shift
-	done
-	netns_exec s "$preload" $cpu_server "${@:2}" > $log.server 2>&1 < /dev/null &
-	server=$!
-	await 10 listens s "$port" &&
-		(netns_exec c "$preload" $cpu_client timeout -s KILL 30 "${client[@]}" 2>&1 < /dev/null) > $log.client
-	kill -TERM $server 2> /dev/null
-	await 5 is_gone $server || kill -KILL $server
-	wait $server
-} 2> /dev/null
-
-# redis LIB CONNECTIONS REQUESTS
-redis() {
-	ask "$1" 6379 redis-benchmark -h $netns_server -t get -c "$2" -n "$3" --csv -- \
-		redis-server --bind $netns_server --protected-mode no --save "" --dir $netns_tmp
-	sed -nE 's/^"GET","([0-9.]+)".*/\1/p' $log.client
-}
-
 measure_redis() {
-	redis "$1" 50 100000
+	redis c "$1" $netns_server 50 100000
 }
 
 measure_redis1() {
-	redis "$1" 1 20000
+	redis c "$1" $netns_server 1 20000
 }
 
 measure_nginx() {
@@ -92,7 +68,7 @@ http {
 	server { listen $netns_server:8080; root $netns_tmp/www; }
 }
 END_OF_CONF
-	ask "$1" 8080 wrk -t 1 -c 50 -d 2s http://$netns_server:8080/small -- \
+	ask c "$1" 8080 wrk -t 1 -c 50 -d 2s http://$netns_server:8080/small -- \
 		nginx -c $netns_tmp/nginx.conf -e stderr
 	sed -nE 's/^Requests\/sec: +([0-9.]+)/\1/p' $log.client
 }

@@ -15,7 +15,8 @@
  *
  * The first three are medians, because a call may interfere with another thread.  A call
  * counts from the first instruction of the function to its return.  Instructions of the kernel
- * do not count, a repeated string instruction counts once.  steps traces only the first thread
+ * do not count, a repeated string instruction counts once.  No time passes in a call but a cycle for
+ * each instruction: no timer is due because a step takes long.  steps traces only the first thread
  * of the program; the others run.  Locked: a lock prefix, xchg with memory, mfence.
  * The exit status is that of the program.
  */
@@ -36,12 +37,14 @@
 
 #include "tools/bench/steps.h"
 
-#define NAMES_MAX 32
+#define NAMES_MAX 48
 #define CALLS_MAX 64  /* per name */
 #define LOCKED_MAX 64 /* per call; addresses per name */
 #define APPROACH 1000 /* instructions from the mark to the function */
 #define CALL_MAX 1000000
 #define INSN_MAX 15 /* bytes */
+#define PAGE 4096u  /* bytes */
+#define CODE_PAGES 64
 
 struct call {
 	unsigned instructions, locked, syscalls;
@@ -79,11 +82,32 @@ static size_t peek(uintptr_t from, void *to, size_t size)
 	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
 
 	if (n < 0 && size > 1) { /* the mapping ends at a page */
-		remote.iov_len = local.iov_len = 4096 - from % 4096 < size ? 4096 - from % 4096
+		remote.iov_len = local.iov_len = PAGE - from % PAGE < size ? PAGE - from % PAGE
 									   : size;
 		n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
 	}
 	return n < 0 ? 0 : (size_t)n;
+}
+
+/* Pages of code, read once for each call that counts. */
+static struct code_page {
+	uintptr_t at; /* 0: none */
+	uint8_t bytes[PAGE];
+} code_pages[CODE_PAGES];
+
+/* Reads the instruction there, with zeroes after the end; code has INSN_MAX + 1 bytes. */
+static void peek_code(uintptr_t ip, uint8_t *code)
+{
+	struct code_page *p = &code_pages[ip / PAGE % CODE_PAGES];
+	uintptr_t at = ip & ~(uintptr_t)(PAGE - 1);
+
+	memset(code, 0, INSN_MAX + 1);
+	if (p->at != at)
+		p->at = peek(at, p->bytes, PAGE) == PAGE ? at : 0;
+	if (p->at && ip - at <= PAGE - INSN_MAX)
+		memcpy(code, p->bytes + (ip - at), INSN_MAX);
+	else
+		peek(ip, code, INSN_MAX);
 }
 
 /* Writes IMAGE+0xOFFSET, with the offset that addr2line(1) expects. */
@@ -146,7 +170,13 @@ static bool is_syscall(const uint8_t *code)
 	return code[0] == 0x0f && code[1] == 0x05;
 }
 
-/* ---- withdrawing ------------------------------------------------------------------- */
+/* rdtsc or rdtscp: by them the library and the vDSO read their clocks. */
+static bool reads_tsc(const uint8_t *code)
+{
+	return code[0] == 0x0f && (code[1] == 0x31 || (code[1] == 0x01 && code[2] == 0xf9));
+}
+
+/* ---- stepping --------------------------------------------------------------------- */
 
 static void get_regs(struct user_regs_struct *regs)
 {
@@ -169,6 +199,23 @@ static void step(struct user_regs_struct *regs)
 		sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
 	} while (sig);
 	get_regs(regs);
+}
+
+/*
+ * A clock was read: it was the time of the first reading in this call, and a cycle for each
+ * instruction since.
+ */
+static void set_tsc(struct user_regs_struct *regs, uint64_t *first, unsigned instructions)
+{
+	uint64_t tsc = regs->rdx << 32 | (uint32_t)regs->rax;
+
+	if (!*first)
+		*first = tsc - instructions;
+	tsc = *first + instructions;
+	regs->rax = (uint32_t)tsc;
+	regs->rdx = tsc >> 32;
+	if (ptrace(PTRACE_SETREGS, pid, NULL, regs))
+		die("registers");
 }
 
 static struct tally *tally_of(uintptr_t name_at)
@@ -253,8 +300,10 @@ static void count_call(const struct user_regs_struct *mark)
 	struct user_regs_struct regs;
 	struct call call = {0};
 	uintptr_t back, sp, last = 0;
+	uint64_t first_tsc = 0;
 	int n = 0;
 
+	memset(code_pages, 0, sizeof(code_pages));
 	go_together(true);
 	go_first(true);
 	do {
@@ -268,9 +317,9 @@ static void count_call(const struct user_regs_struct *mark)
 	if (peek(sp, &back, sizeof(back)) != sizeof(back))
 		die("stack");
 	do {
-		uint8_t code[INSN_MAX + 1] = {0};
+		uint8_t code[INSN_MAX + 1];
 
-		peek(regs.rip, code, INSN_MAX);
+		peek_code(regs.rip, code);
 		if (regs.rip != last) {
 			call.instructions++;
 			call.syscalls += is_syscall(code);
@@ -281,6 +330,8 @@ static void count_call(const struct user_regs_struct *mark)
 		}
 		last = regs.rip;
 		step(&regs);
+		if (reads_tsc(code))
+			set_tsc(&regs, &first_tsc, call.instructions);
 	} while ((regs.rip != back || regs.rsp <= sp) && call.instructions < CALL_MAX);
 	go_first(false);
 	go_together(false);

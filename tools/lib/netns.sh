@@ -47,9 +47,10 @@ await() {
 }
 
 # netns_enter SCRIPT ARG...: runs SCRIPT again inside the namespaces, for at most NETNS_LIMIT
-# seconds, and exits with its status; inside, it returns.
+# seconds, and exits with its status; inside, it returns. A test, NAME_test, fails unless it comes to
+# its verdict: it may end before it, with success.
 netns_enter() {
-	local pid rc
+	local pid rc concluded=
 
 	if [[ ${NETNS_INSIDE:-} == 1 && $$ == 1 ]]; then
 		unset NETNS_INSIDE
@@ -57,17 +58,43 @@ netns_enter() {
 		return
 	fi
 	[[ $(id -u) == 0 ]] || die "needs root: it makes network namespaces (run it with sudo)"
+	[[ ${1%.sh} != *_test ]] || concluded=$(mktemp) || die "no temporary file"
 	# The second setpriv ends the processes inside when the watchdog is killed, the first ends
 	# the watchdog when this shell is killed; inside, the script is process 1.
-	NETNS_INSIDE=1 setpriv --pdeathsig KILL timeout -s KILL "${NETNS_LIMIT:-600}" \
+	NETNS_INSIDE=1 NETNS_CONCLUDED=$concluded setpriv --pdeathsig KILL timeout -s KILL "${NETNS_LIMIT:-600}" \
 		setpriv --pdeathsig KILL \
 		unshare --net --mount --ipc --pid --fork --kill-child=KILL --mount-proc "$BASH" "$@" &
 	pid=$!
-	trap 'kill -KILL $pid 2> /dev/null; wait $pid 2> /dev/null; echo "interrupted" >&2; exit 130' INT TERM HUP
+	trap 'kill -KILL $pid 2> /dev/null; wait $pid 2> /dev/null; rm -f $concluded; echo "interrupted" >&2; exit 130' INT TERM HUP
 	wait $pid
 	rc=$?
 	trap - INT TERM HUP
 	((rc != 137)) || echo "${0##*/}: killed, or longer than ${NETNS_LIMIT:-600} s" >&2
+	[[ $rc != 0 || -z $concluded || -s $concluded ]] || {
+		echo "${0##*/}: ended without a verdict" >&2
+		rc=1
+	}
+	[[ -z $concluded ]] || rm -f "$concluded"
+	exit $rc
+}
+
+# netns_stay: instead of netns_enter, for what runs without root: in the namespaces of the caller. There is
+# one network namespace, `here`.
+netns_stay() {
+	netns_tmp=$(mktemp -d) || die "no directory for temporary files"
+	trap netns_go EXIT
+	trap 'exit 130' INT TERM HUP
+	netns_copy_lib
+}
+
+# What was started ends with the script.
+netns_go() {
+	local rc=$? pids
+
+	trap - EXIT INT TERM HUP
+	pids=$(jobs -p)
+	[[ -z $pids ]] || kill -KILL $pids 2> /dev/null
+	rm -rf "$netns_tmp"
 	exit $rc
 }
 
@@ -77,11 +104,15 @@ netns_settle() {
 	mkdir -p /run/netns $netns_tmp
 	ip link set lo up
 	trap netns_leave EXIT
+	netns_copy_lib
+}
+
+netns_copy_lib() {
 	lib=
 	[[ ${LIB=$(netns_find_lib)} ]] || return 0
 	# A copy: builds may replace the file meanwhile, and any user can read the copy.
 	lib=$netns_tmp/libvma.so
-	cp "$LIB" $lib && chmod 755 $lib || die "no library at $LIB (bazel build //:libvma.so)"
+	cp "$LIB" "$lib" && chmod 755 "$lib" || die "no library at $LIB (bazel build //:libvma.so)"
 }
 
 netns_find_lib() {
@@ -120,10 +151,11 @@ netns_pair() {
 	ip -n "c$tag" route add 224.0.0.0/4 dev v0
 	ip -n "s$tag" route add 224.0.0.0/4 dev v0
 	await 30 netns_is_up "c$tag" v0 && await 30 netns_is_up "s$tag" v0 || die "the link stays down"
+	[[ ! ${NETNS_BOND:-} ]] || bond_settle "$tag" "$NETNS_BOND" || die "no slave is active"
 }
 
 # netns_join TAG [LINK-OPTION...]: joins them by veth; with NETNS_CARD=1, by emulated ConnectX cards,
-# which tests that have //tests/mlx5:cards can do.
+# which tests that have //tests/mlx5:cards can do; with NETNS_BOND=MODE, by bonds of veth.
 netns_join() {
 	local tag=$1 queues=()
 
@@ -131,6 +163,12 @@ netns_join() {
 		. tests/mlx5/card.sh
 		(($# == 1)) || die "a card has no link options"
 		card_pair "$tag"
+		return
+	fi
+
+	if [[ ${NETNS_BOND:-} ]]; then
+		. tests/guest/bond_lib.sh
+		bond_pair "$tag" "$NETNS_BOND" || die "no bonds"
 		return
 	fi
 
@@ -175,9 +213,18 @@ netns_has_xdp() {
 	[[ $(ip -n "$1" -o link show "$2") == *xdp* ]]
 }
 
+# Sets $enter: what runs a command in the namespace.
+netns_way() {
+	enter=(nsenter --net="/run/netns/$1" --)
+	[[ $1 != here ]] || enter=()
+}
+
 # in_ns NAMESPACE COMMAND...
 in_ns() {
-	nsenter --net="/run/netns/$1" -- "${@:2}"
+	local enter
+
+	netns_way "$1"
+	"${enter[@]}" "${@:2}"
 }
 
 # netns_exec NAMESPACE LIB CPUS COMMAND...: becomes the command, so call it in a subshell or with &:
@@ -185,12 +232,13 @@ in_ns() {
 # library.
 around=()
 netns_exec() {
-	local ns=$1 preload=$2 cpus=$3 with=()
+	local enter preload=$2 cpus=$3 with=()
 
+	netns_way "$1"
 	shift 3
 	# $SAN_RUNTIME: the library that a sanitized build needs preloaded first.
 	[[ -z $preload ]] || with=(LD_PRELOAD="${SAN_RUNTIME:+$SAN_RUNTIME:}$preload" "${vma_env[@]}")
-	exec nsenter --net="/run/netns/$ns" -- taskset -c "$cpus" "${around[@]}" env "${with[@]}" "$@"
+	exec "${enter[@]}" taskset -c "$cpus" "${around[@]}" env "${with[@]}" "$@"
 }
 
 # netns_counters NAMESPACE COUNTER...: values on one line, named as in nstat.
@@ -241,14 +289,14 @@ netns_pick_cpus() {
 }
 
 # netns_spawn LOG NAMESPACE LIB COMMAND...: in the background, on any processor; $spawned is its
-# process. False if it does not print "ready" within 30 seconds.
+# process. False if it does not print "ready" within 30 seconds (NETNS_READY).
 netns_spawn() {
 	local log=$1
 
 	: > "$log"
 	netns_exec "$2" "$3" 0-1023 "${@:4}" > "$log" 2>&1 < /dev/null &
 	spawned=$!
-	await 30 is_ready "$log" "$spawned" && ! is_gone "$spawned"
+	await "${NETNS_READY:-30}" is_ready "$log" "$spawned" && ! is_gone "$spawned"
 }
 
 # netns_kill PID...: kills with SIGKILL, and waits for the end.
@@ -289,8 +337,14 @@ check() {
 	fi
 }
 
+# netns_conclude: a test that has no verdict() has come to its end.
+netns_conclude() {
+	[[ -z ${NETNS_CONCLUDED:-} ]] || echo concluded > "$NETNS_CONCLUDED"
+}
+
 # Last command of a test.
 verdict() {
+	netns_conclude
 	echo "$checks checks, $failures failed${lib:+, with the library}"
 	((failures == 0 && checks > 0))
 }

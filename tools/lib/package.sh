@@ -98,7 +98,9 @@ finish "$root/usr/bin/vma" "$root/usr/lib/x86_64-linux-gnu/libvma.so"
 
 begin libvma-dev
 arch=$root/usr/lib/x86_64-linux-gnu
-install -D -m 644 include/mellanox/vma_extra.h "$root/usr/include/mellanox/vma_extra.h"
+for header in mellanox/vma_extra.h vma/vma.h; do
+	install -D -m 644 include/$header "$root/usr/include/$header"
+done
 fill tools/deb/libvma.pc.in "$arch/pkgconfig/libvma.pc"
 fill tools/deb/libvma-config-version.cmake.in "$arch/cmake/libvma/libvma-config-version.cmake"
 install -m 644 tools/deb/libvma-config.cmake "$arch/cmake/libvma"

@@ -3,6 +3,7 @@
 #include <net/if.h>
 
 #include "doctor.h"
+#include "ring/bond/port_bond.h"
 #include "ring/mlx5/port_mlx5.h"
 #include "ring/xdp/xdp_check.h"
 
@@ -31,10 +32,10 @@ static void check_queues(const struct patient *patient, const struct xdp_facts *
 }
 
 /* Is it accelerated as well as it can be?  The library's own line says what would be better. */
-static void try(const struct patient *patient, int ifindex, const char *name)
+static void try(const struct patient *patient, int ifindex, int master, const char *name)
 {
 	char text[PORT_WHY];
-	int rc = xdp_try(ifindex, text);
+	int rc = xdp_try(ifindex, master, text);
 
 	report_text(patient->report, rc ? FINDING_BLOCKS : FINDING_OK, name, text);
 }
@@ -62,26 +63,55 @@ static bool is_card(const struct patient *patient, int ifindex, bool attach)
 	return !rc;
 }
 
-void doctor_link(const struct patient *patient, int ifindex, bool attach)
+/* An interface that belongs to the master; 0: to none. */
+static void check_device(const struct patient *patient, int ifindex, int master, bool attach)
 {
 	struct xdp_facts facts;
 	char why[PORT_WHY];
-	int rc;
+	int rc = xdp_check(ifindex, master, &facts, why);
 
-	if (is_card(patient, ifindex, attach))
-		return;
-	rc = xdp_check(ifindex, &facts, why);
 	if (rc) {
 		report_text(patient->report, FINDING_BLOCKS,
 			    facts.name[0] ? facts.name : "interface", why);
 		return;
 	}
 	if (attach)
-		try(patient, ifindex, facts.name);
+		try(patient, ifindex, master, facts.name);
 	else
 		report_finding(patient->report, FINDING_OK, facts.name, NULL,
 			       "it can be accelerated; with --attach it is tried");
 	check_carrier(patient, &facts);
 	check_queues(patient, &facts);
 	doctor_placement(patient, facts.name);
+}
+
+/* Its slaves decide. */
+static bool is_bond(const struct patient *patient, int ifindex, bool attach)
+{
+	struct bond_facts facts;
+	char why[PORT_WHY];
+	int rc = port_bond_check(ifindex, &facts, why);
+
+	if (rc && !why[0])
+		return false;
+	if (rc) {
+		report_text(patient->report, FINDING_BLOCKS, facts.name, why);
+		return true;
+	}
+	if (!facts.n)
+		report_finding(patient->report, FINDING_BLOCKS, facts.name,
+			       "ip link set INTERFACE master BOND", "it is a bond without slaves");
+	else
+		report_finding(patient->report, FINDING_OK, facts.name, NULL,
+			       "a bond in mode %s; it is accelerated if its slaves can be",
+			       facts.mode);
+	for (unsigned i = 0; i < facts.n; i++)
+		check_device(patient, facts.slaves[i], ifindex, attach);
+	return true;
+}
+
+void doctor_link(const struct patient *patient, int ifindex, bool attach)
+{
+	if (!is_card(patient, ifindex, attach) && !is_bond(patient, ifindex, attach))
+		check_device(patient, ifindex, 0, attach);
 }

@@ -130,10 +130,10 @@ static void json_latency(const struct stats_latency *l)
 static void json_sock(const struct snapshot *s, const struct stats_sock *slot)
 {
 	const struct stats_tcp *tcp = &slot->tcp;
-	char local[24], remote[24], verdict[VERDICT_LINE];
+	char local[STATS_ENDPOINT], remote[STATS_ENDPOINT], verdict[VERDICT_LINE];
 
-	stats_endpoint_text(slot->local_addr, slot->local_port, local);
-	stats_endpoint_text(slot->remote_addr, slot->remote_port, remote);
+	stats_endpoint_text(&slot->local_addr, slot->local_port, local);
+	stats_endpoint_text(&slot->remote_addr, slot->remote_port, remote);
 	verdict_line(slot, verdict);
 	printf("{\"fd\":%d,\"inode\":%" PRIu64 ",\"protocol\":\"%s\",\"state\":\"%s\","
 	       "\"local\":\"%s\",\"remote\":\"%s\",\"accelerated\":%s,\"verdict\":\"%s\","
@@ -241,10 +241,10 @@ static void metric_head(const char *what, const char *name, const char *type, co
 
 static void sock_labels(const struct process *p, const struct stats_sock *slot)
 {
-	char local[24], remote[24];
+	char local[STATS_ENDPOINT], remote[STATS_ENDPOINT];
 
-	stats_endpoint_text(slot->local_addr, slot->local_port, local);
-	stats_endpoint_text(slot->remote_addr, slot->remote_port, remote);
+	stats_endpoint_text(&slot->local_addr, slot->local_port, local);
+	stats_endpoint_text(&slot->remote_addr, slot->remote_port, remote);
 	printf("pid=\"%u\",process=\"%s\",fd=\"%d\",protocol=\"%s\",local=\"%s\",remote=\"%s\"",
 	       p->pid, p->name, slot->fd, proto_name(slot), local, remote);
 }

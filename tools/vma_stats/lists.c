@@ -49,11 +49,12 @@ void verdict_line(const struct stats_sock *slot, char text[VERDICT_LINE])
 			 slot->verdict);
 }
 
-static void endpoints(const struct stats_sock *slot, char local[24], char remote[24])
+static void endpoints(const struct stats_sock *slot, char local[STATS_ENDPOINT],
+		      char remote[STATS_ENDPOINT])
 {
-	stats_endpoint_text(slot->local_addr, slot->local_port, local);
-	if (slot->remote_addr || slot->remote_port)
-		stats_endpoint_text(slot->remote_addr, slot->remote_port, remote);
+	stats_endpoint_text(&slot->local_addr, slot->local_port, local);
+	if (!stats_addr_is_any(&slot->remote_addr) || slot->remote_port)
+		stats_endpoint_text(&slot->remote_addr, slot->remote_port, remote);
 	else
 		strcpy(remote, "0.0.0.0:*");
 }
@@ -125,7 +126,7 @@ void view_netstat_head(void)
 
 void view_netstat(const struct options *options, const struct process *p, const struct snapshot *s)
 {
-	char local[24], remote[24];
+	char local[STATS_ENDPOINT], remote[STATS_ENDPOINT];
 
 	for (unsigned i = 0; i < s->n_socks; i++) {
 		const struct stats_sock *slot = &s->socks[i];
@@ -151,7 +152,7 @@ void view_verdicts_head(void)
 
 void view_verdicts(const struct options *options, const struct process *p, const struct snapshot *s)
 {
-	char local[24], remote[24], verdict[VERDICT_LINE], process[32];
+	char local[STATS_ENDPOINT], remote[STATS_ENDPOINT], verdict[VERDICT_LINE], process[32];
 
 	for (unsigned i = 0; i < s->n_socks; i++) {
 		const struct stats_sock *slot = &s->socks[i];
@@ -178,7 +179,7 @@ static double usec(uint64_t nsec)
 
 void view_latencies(const struct options *options, const struct snapshot *s)
 {
-	char local[24], remote[24];
+	char local[STATS_ENDPOINT], remote[STATS_ENDPOINT];
 
 	if (!s->latencies) {
 		puts("Latencies are not measured: see VMA_STATS_LATENCY");

@@ -117,10 +117,38 @@ bool conf_has_id(const struct conf *conf, const char *id)
 	return false;
 }
 
+static const uint8_t v4_prefix[12] = {[10] = 0xff, 0xff};
+
+void conf_addr_v4(uint8_t addr[16], uint32_t v4)
+{
+	memcpy(addr, v4_prefix, sizeof(v4_prefix));
+	for (int i = 0; i < 4; i++)
+		addr[12 + i] = (uint8_t)(v4 >> (24 - 8 * i));
+}
+
+static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
+{
+	unsigned bytes = bits / 8, rest = bits % 8;
+
+	return !memcmp(a, b, bytes) && (!rest || !((a[bytes] ^ b[bytes]) >> (8 - rest)));
+}
+
+static bool addr_matches(const struct conf_side *side, const uint8_t addr[16])
+{
+	if (side->ip6 && !memcmp(addr, v4_prefix, sizeof(v4_prefix)))
+		return false;
+	return same_bits(side->addr, addr, side->bits);
+}
+
 static bool side_matches(const struct conf_side *side, struct conf_addr addr)
 {
-	return (side->addr & side->mask) == (addr.addr & side->mask) && side->first <= addr.port &&
-	       addr.port <= side->last;
+	uint8_t any[2][16] = {{0}};
+	bool there = addr_matches(side, addr.addr);
+
+	conf_addr_v4(any[1], 0);
+	if (!memcmp(addr.addr, any[0], 16) || !memcmp(addr.addr, any[1], 16))
+		there = addr_matches(side, any[0]) || addr_matches(side, any[1]);
+	return there && side->first <= addr.port && addr.port <= side->last;
 }
 
 const struct conf_rule *conf_find(const struct conf *conf, int block, enum conf_role role,

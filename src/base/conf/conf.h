@@ -11,7 +11,7 @@
  *	           | "log" ...
  *	ROLE      := tcp_server | tcp_client | udp_sender | udp_receiver | udp_connect
  *	TUPLE     := ADDRESS ":" PORTS [ ":" ADDRESS ":" PORTS ]
- *	ADDRESS   := a.b.c.d [ "/" LENGTH ] | "*"
+ *	ADDRESS   := a.b.c.d [ "/" LENGTH ] | "[" IPv6 "]" [ "/" LENGTH ] | "*"
  *	PORTS     := PORT [ "-" PORT ] | "*"
  *
  * Statements belong to the application-id before them, or, if there is none, to `* *`.
@@ -44,16 +44,24 @@ enum conf_role {
 /* CONF_MUST: as CONF_VMA, and what cannot be accelerated fails. */
 enum conf_says { CONF_VMA, CONF_MUST, CONF_OS };
 
-/* An IPv4 address and a port in host byte order. */
+/* IPv4 is mapped, RFC 4291 section 2.5.5.2.  No address (0.0.0.0, ::) is one of both families. */
 struct conf_addr {
-	uint32_t addr;
-	uint16_t port;
+	uint8_t addr[16];
+	uint16_t port; /* host byte order */
 };
 
 struct conf_side {
-	uint32_t addr, mask;
+	uint8_t addr[16];
+	uint8_t bits;	      /* that count; 0: "*", or all of IPv6 */
+	bool ip6;	      /* IPv4 does not match */
 	uint16_t first, last; /* ports */
 };
+
+/* Bits that an IPv4 address has before its own. */
+#define CONF_V4_BITS 96u
+
+/* The address in its mapped form; v4: host byte order. */
+void conf_addr_v4(uint8_t addr[16], uint32_t v4);
 
 struct conf_rule {
 	enum conf_role role;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The grammar of libvma.conf. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #define PORT_MAX 65535
 
 #define ROLES "a role (tcp_server, tcp_client, udp_sender, udp_receiver or udp_connect)"
-#define ADDRESS "an address (a.b.c.d, a.b.c.d/LENGTH or *)"
+#define ADDRESS "an address (a.b.c.d, a.b.c.d/LENGTH, [IPv6], [IPv6]/LENGTH or *)"
 
 /* The line that is parsed, without comment. */
 struct parser {
@@ -180,14 +181,62 @@ static bool take_end(struct parser *p, const char *what)
 
 /* ---- addresses and ports -------------------------------------------------------------------- */
 
-static bool take_address(struct parser *p, struct conf_side *side)
+/* An optional prefix length; without one, all bits count. */
+static bool take_length(struct parser *p, unsigned max, unsigned *len)
 {
-	unsigned n, len = 32;
+	char what[64];
 	const char *at;
 
-	side->addr = side->mask = 0;
+	*len = max;
+	skip_blanks(p);
+	if (!take_char(p, '/'))
+		return true;
+	skip_blanks(p);
+	at = p->at;
+	snprintf(what, sizeof(what), "a prefix length from 0 to %u", max);
+	if (!take_number(p, 0, 9999, what, len))
+		return false;
+	if (*len > max) {
+		tell(p, false, at, "the prefix length %u counts as %u", *len, max);
+		*len = max;
+	}
+	return true;
+}
+
+/* After "[". */
+static bool take_ip6(struct parser *p, struct conf_side *side)
+{
+	const char *end = memchr(p->at, ']', (size_t)(p->end - p->at));
+	size_t size = end ? (size_t)(end - p->at) : 0;
+	char text[INET6_ADDRSTRLEN];
+	struct conf_side v4 = {0};
+	unsigned len;
+
+	if (!size || size >= sizeof(text))
+		return expected(p, "an IPv6 address and \"]\"");
+	memcpy(text, p->at, size);
+	text[size] = '\0';
+	if (strlen(text) != size || inet_pton(AF_INET6, text, side->addr) != 1)
+		return expected(p, "an IPv6 address and \"]\"");
+	p->at = end + 1;
+	if (!take_length(p, 128, &len))
+		return false;
+	side->bits = (uint8_t)len;
+	conf_addr_v4(v4.addr, 0);
+	side->ip6 = memcmp(side->addr, v4.addr, CONF_V4_BITS / 8) != 0;
+	return true;
+}
+
+static bool take_address(struct parser *p, struct conf_side *side)
+{
+	unsigned n, len;
+	uint32_t v4 = 0;
+
+	memset(side, 0, sizeof(*side));
 	if (take_char(p, '*'))
 		return true;
+	if (take_char(p, '['))
+		return take_ip6(p, side);
 	if (!is_digit(p))
 		return expected(p, ADDRESS);
 	for (int i = 0; i < 4; i++) {
@@ -195,20 +244,12 @@ static bool take_address(struct parser *p, struct conf_side *side)
 			return expected(p, "\".\" in an address");
 		if (!take_number(p, 0, 255, "a number from 0 to 255 without leading zeros", &n))
 			return false;
-		side->addr = side->addr << 8 | n;
+		v4 = v4 << 8 | n;
 	}
-	skip_blanks(p);
-	if (take_char(p, '/')) {
-		skip_blanks(p);
-		at = p->at;
-		if (!take_number(p, 0, 9999, "a prefix length from 0 to 32", &len))
-			return false;
-		if (len > 32) {
-			tell(p, false, at, "the prefix length %u counts as 32", len);
-			len = 32;
-		}
-	}
-	side->mask = len ? ~0u << (32 - len) : 0;
+	if (!take_length(p, 32, &len))
+		return false;
+	conf_addr_v4(side->addr, v4);
+	side->bits = (uint8_t)(CONF_V4_BITS + len);
 	return true;
 }
 
@@ -519,13 +560,13 @@ bool conf_parse_question(const char *text, struct conf_addr addr[2], int *n)
 	*n = rule.two ? 2 : 1;
 	for (int i = 0; i < *n; i++) {
 		const struct conf_side *side = &rule.side[i];
-		bool any = !side->mask && !side->addr;
+		bool any = !side->bits && !side->ip6;
 		bool any_port = !side->first && side->last == PORT_MAX;
 
-		if ((!any && side->mask != ~0u) || (!any_port && side->first != side->last))
+		if ((!any && side->bits != 128) || (!any_port && side->first != side->last))
 			return false;
-		addr[i] =
-			(struct conf_addr){.addr = side->addr, .port = any_port ? 0 : side->first};
+		addr[i] = (struct conf_addr){.port = any_port ? 0 : side->first};
+		memcpy(addr[i].addr, side->addr, sizeof(addr[i].addr));
 	}
 	return true;
 }

@@ -149,12 +149,12 @@ static unsigned open_conns(const struct recorder *page, struct recorder_conn *co
 
 		if (!from->open)
 			continue;
-		conns[n++] = (struct recorder_conn){
-			.local_addr = (uint32_t)(from->local >> 32),
-			.remote_addr = (uint32_t)(from->remote >> 32),
+		conns[n] = (struct recorder_conn){
 			.local_port = (uint16_t)(from->local >> 16),
 			.remote_port = (uint16_t)(from->remote >> 16),
 		};
+		memcpy(&conns[n].local_addr, from->local_addr, sizeof(conns->local_addr));
+		memcpy(&conns[n++].remote_addr, from->remote_addr, sizeof(conns->remote_addr));
 	}
 	return n;
 }
@@ -327,13 +327,19 @@ void recorder_write_any(unsigned area, enum record_event event, uint32_t sock, u
 	__atomic_store_n(&r->when, record_when(clock_now(), event), __ATOMIC_RELEASE);
 }
 
-static uint64_t end_of(uint32_t addr, uint16_t port, uint8_t protocol)
+static void name_end(uint64_t to_addr[2], uint64_t *to, const struct stats_addr *addr,
+		     uint16_t port, uint8_t protocol)
 {
-	return (uint64_t)addr << 32 | (uint32_t)port << 16 | protocol;
+	uint64_t q[2];
+
+	memcpy(q, addr, sizeof(q));
+	__atomic_store_n(&to_addr[0], q[0], __ATOMIC_RELAXED);
+	__atomic_store_n(&to_addr[1], q[1], __ATOMIC_RELAXED);
+	__atomic_store_n(to, (uint64_t)port << 16 | protocol, __ATOMIC_RELAXED);
 }
 
-void recorder_name(uint32_t sock, int fd, uint8_t protocol, uint32_t local_addr,
-		   uint16_t local_port, uint32_t remote_addr, uint16_t remote_port, bool open)
+void recorder_name(uint32_t sock, int fd, uint8_t protocol, const struct recorder_conn *conn,
+		   bool open)
 {
 	struct recorder *page = recorder();
 	struct recorder_sock *to;
@@ -341,8 +347,8 @@ void recorder_name(uint32_t sock, int fd, uint8_t protocol, uint32_t local_addr,
 	if (!page)
 		return;
 	to = &page->socks[sock % RECORDER_SOCKS];
-	__atomic_store_n(&to->local, end_of(local_addr, local_port, protocol), __ATOMIC_RELAXED);
-	__atomic_store_n(&to->remote, end_of(remote_addr, remote_port, 0), __ATOMIC_RELAXED);
+	name_end(to->local_addr, &to->local, &conn->local_addr, conn->local_port, protocol);
+	name_end(to->remote_addr, &to->remote, &conn->remote_addr, conn->remote_port, 0);
 	__atomic_store_n(&to->open, open, __ATOMIC_RELAXED);
 	/* Release: pairs with readers.  Two sockets with one place: a wrong name at worst. */
 	__atomic_store_n(&to->id, (uint64_t)sock << 32 | (uint32_t)fd, __ATOMIC_RELEASE);

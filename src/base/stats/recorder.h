@@ -29,9 +29,10 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/stats/stats_page.h"
 
 #define RECORDER_MAGIC 0x4543415254414d56ull /* "VMATRACE" */
-#define RECORDER_VERSION 2u		     /* changes with the layout */
+#define RECORDER_VERSION 3u		     /* changes with the layout */
 #define RECORDER_RECORDS 4096u		     /* of an area; a power of two */
 #define RECORDER_RINGS 64u
 #define RECORDER_CALLS RECORDER_RINGS	      /* area of threads that hold no ring */
@@ -114,9 +115,13 @@ struct record {
 
 /* any, atomic: who a socket is.  The number of the socket, modulo RECORDER_SOCKS, is the place. */
 struct recorder_sock {
-	uint64_t id;	/* number << 32 | descriptor; 0: free */
-	uint64_t local; /* address << 32 | port << 16 | protocol; address, port: network byte order */
-	uint64_t remote;
+	uint64_t id; /* number << 32 | descriptor; 0: free */
+	/*
+	 * Address, as struct stats_addr, and port << 16 | protocol; a port is in network byte
+	 * order.
+	 */
+	uint64_t local_addr[2], remote_addr[2];
+	uint64_t local, remote;
 	uint64_t open; /* 1: a TCP connection that this process has */
 };
 
@@ -219,22 +224,22 @@ void recorder_drop(struct recorder_area *area, nsec_t now, uint8_t reason, uint1
 /* any, holding no ring: in area RECORDER_CALLS or RECORDER_SLEEPS. */
 void recorder_write_any(unsigned area, enum record_event event, uint32_t sock, uint32_t argument);
 
+/* The ends of a socket, or of a TCP connection; ports in network byte order. */
+struct recorder_conn {
+	struct stats_addr local_addr, remote_addr;
+	uint16_t local_port, remote_port;
+};
+
 /*
  * any: who the socket is; sock: its number, not 0.  open: it is a TCP connection, whose peer must
  * be told if this process is killed.
  */
-void recorder_name(uint32_t sock, int fd, uint8_t protocol, uint32_t local_addr,
-		   uint16_t local_port, uint32_t remote_addr, uint16_t remote_port, bool open);
+void recorder_name(uint32_t sock, int fd, uint8_t protocol, const struct recorder_conn *conn,
+		   bool open);
 /* any: the socket keeps its name, but has no connection any more. */
 void recorder_name_closed(uint32_t sock);
 
 /* ---- what killed processes left ----------------------------------------------------------- */
-
-/* The ends of a TCP connection over IPv4; network byte order. */
-struct recorder_conn {
-	uint32_t local_addr, remote_addr;
-	uint16_t local_port, remote_port;
-};
 
 /*
  * any: of one process of this user and network namespace that ended and did not close its

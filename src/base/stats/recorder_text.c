@@ -66,6 +66,14 @@ void recorder_area_text(unsigned area, char text[RECORDER_NAME])
 		snprintf(text, RECORDER_NAME, "ring %u", area);
 }
 
+static void load_addr(const uint64_t from[2], struct stats_addr *addr)
+{
+	uint64_t q[2] = {__atomic_load_n(&from[0], __ATOMIC_RELAXED),
+			 __atomic_load_n(&from[1], __ATOMIC_RELAXED)};
+
+	memcpy(addr, q, sizeof(*addr));
+}
+
 bool recorder_who(const struct recorder *recorder, uint32_t sock, struct recorder_who *who)
 {
 	const struct recorder_sock *of = &recorder->socks[sock % RECORDER_SOCKS];
@@ -73,6 +81,7 @@ bool recorder_who(const struct recorder *recorder, uint32_t sock, struct recorde
 	uint64_t id = __atomic_load_n(&of->id, __ATOMIC_ACQUIRE);
 	uint64_t local = __atomic_load_n(&of->local, __ATOMIC_RELAXED);
 	uint64_t remote = __atomic_load_n(&of->remote, __ATOMIC_RELAXED);
+	struct stats_addr addr[2];
 
 	*who = (struct recorder_who){.fd = -1};
 	if (!sock || id >> 32 != sock)
@@ -80,10 +89,11 @@ bool recorder_who(const struct recorder *recorder, uint32_t sock, struct recorde
 	who->fd = (int)(uint32_t)id;
 	snprintf(who->protocol, sizeof(who->protocol), "%s",
 		 (local & 0xff) == IPPROTO_UDP ? "udp" : "tcp");
-	stats_endpoint_text((uint32_t)(local >> 32), (uint16_t)(local >> 16), who->local);
+	load_addr(of->local_addr, &addr[0]);
+	load_addr(of->remote_addr, &addr[1]);
+	stats_endpoint_text(&addr[0], (uint16_t)(local >> 16), who->local);
 	if (remote)
-		stats_endpoint_text((uint32_t)(remote >> 32), (uint16_t)(remote >> 16),
-				    who->remote);
+		stats_endpoint_text(&addr[1], (uint16_t)(remote >> 16), who->remote);
 	return true;
 }
 

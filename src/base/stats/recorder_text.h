@@ -9,10 +9,11 @@
 #define BASE_STATS_RECORDER_TEXT_H
 
 #include "base/stats/recorder.h"
+#include "base/stats/stats_text.h"
 
-#define RECORDER_LINE 384
+#define RECORDER_LINE 512
 #define RECORDER_EVENT 192
-#define RECORDER_WHO 96
+#define RECORDER_WHO 160
 
 /* Of a record; RECORD_NONE: it has none that is known. */
 enum record_event record_event(const struct record *record);
@@ -30,7 +31,7 @@ void recorder_area_text(unsigned area, char text[RECORDER_NAME]);
 struct recorder_who {
 	int fd; /* -1: unknown */
 	char protocol[4];
-	char local[24], remote[24]; /* "": unknown */
+	char local[STATS_ENDPOINT], remote[STATS_ENDPOINT]; /* "": unknown */
 };
 /* False: the recorder does not know the socket any more. */
 bool recorder_who(const struct recorder *recorder, uint32_t sock, struct recorder_who *who);

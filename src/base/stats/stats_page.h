@@ -22,7 +22,7 @@
 #include "base/stats/latency.h"
 
 #define STATS_MAGIC 0x5354415453414d56ull /* "VMASTATS" */
-#define STATS_VERSION 5u		  /* changes with the layout */
+#define STATS_VERSION 6u		  /* changes with the layout */
 #define STATS_MEMFD "vmastat"
 #define STATS_FILE "vmastat." /* and the process id */
 #define STATS_SOCKS_MAX 1024u
@@ -74,7 +74,7 @@ enum stats_type { STATS_UDP, STATS_TCP, STATS_TCP_LISTENER, STATS_TYPES };
 #define STATS_NONBLOCK 1u
 #define STATS_MC_LOOP 2u
 #define STATS_EXPORTED 4u /* another process owns the connection */
-#define STATS_INET6 8u	  /* an AF_INET6 socket; its addresses are those of IPv4, 0 is :: */
+#define STATS_INET6 8u	  /* an AF_INET6 socket */
 
 /* Of a connection, as in TCP_INFO; holder, when a reader asks. */
 struct stats_tcp {
@@ -87,6 +87,11 @@ struct stats_tcp {
 	uint8_t snd_wscale, rcv_wscale;
 	uint8_t options; /* TCPI_OPT_* */
 	uint8_t unused;
+};
+
+/* An address in network byte order; one of IPv4 is mapped (RFC 4291 2.5.5.2). */
+struct stats_addr {
+	uint32_t w[4];
 };
 
 struct stats_sock {
@@ -108,9 +113,9 @@ struct stats_sock {
 	uint64_t retransmits;
 	uint64_t rx_queued_packets, rx_queued_bytes, rx_limit;
 	uint64_t tx_queued_bytes;
-	uint32_t local_addr, remote_addr; /* network byte order, as the ports */
-	uint16_t local_port, remote_port;
-	uint32_t mc_addr; /* IP_MULTICAST_IF, as an address */
+	struct stats_addr local_addr, remote_addr;
+	uint16_t local_port, remote_port; /* network byte order */
+	uint32_t mc_addr;		  /* IP_MULTICAST_IF, as an address */
 	uint32_t ring;
 	uint8_t tcp_state; /* as in TCP_INFO: 1 established ... */
 	uint8_t type;	   /* enum stats_type */

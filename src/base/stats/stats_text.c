@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/stats/stats_text.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,11 +49,18 @@ static void add_addr(struct text *t, uint32_t addr)
 	add(t, "%u.%u.%u.%u", b[0], b[1], b[2], b[3]);
 }
 
-void stats_endpoint_text(uint32_t addr, uint16_t port, char text[24])
+void stats_endpoint_text(const struct stats_addr *addr, uint16_t port, char text[STATS_ENDPOINT])
 {
-	const uint8_t *b = (const uint8_t *)&addr, *p = (const uint8_t *)&port;
+	const uint8_t *b = (const uint8_t *)&addr->w[3];
+	char ip[INET6_ADDRSTRLEN] = "";
 
-	snprintf(text, 24, "%u.%u.%u.%u:%u", b[0], b[1], b[2], b[3], p[0] << 8 | p[1]);
+	if (stats_addr_is_ipv4(addr)) {
+		snprintf(text, STATS_ENDPOINT, "%u.%u.%u.%u:%u", b[0], b[1], b[2], b[3],
+			 ntohs(port));
+		return;
+	}
+	inet_ntop(AF_INET6, addr, ip, sizeof(ip));
+	snprintf(text, STATS_ENDPOINT, "[%s]:%u", ip, ntohs(port));
 }
 
 double stats_share(uint64_t hits, uint64_t misses)
@@ -60,12 +68,13 @@ double stats_share(uint64_t hits, uint64_t misses)
 	return hits + misses ? 100.0 * (double)hits / ((double)hits + (double)misses) : 0;
 }
 
-static void add_endpoint(struct text *t, const char *label, uint32_t addr, uint16_t port)
+static void add_endpoint(struct text *t, const char *label, const struct stats_addr *addr,
+			 uint16_t port)
 {
-	char shown[24];
+	char shown[STATS_ENDPOINT];
 
 	stats_endpoint_text(addr, port, shown);
-	if (addr || port)
+	if (!stats_addr_is_any(addr) || port)
 		add(t, "- %-15s = [%s]\n", label, shown);
 }
 
@@ -84,8 +93,8 @@ static void add_head(struct text *t, const struct stats_sock *slot, unsigned how
 		add(t, "]");
 	}
 	add(t, "\n");
-	add_endpoint(t, "Local Address", slot->local_addr, slot->local_port);
-	add_endpoint(t, "Foreign Address", slot->remote_addr, slot->remote_port);
+	add_endpoint(t, "Local Address", &slot->local_addr, slot->local_port);
+	add_endpoint(t, "Foreign Address", &slot->remote_addr, slot->remote_port);
 	for (unsigned i = 0; (how & STATS_TEXT_GROUPS) && i < n; i++) {
 		add(t, "- Member of = [");
 		add_addr(t, slot->groups[i]);

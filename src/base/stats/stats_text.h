@@ -8,8 +8,10 @@
 #ifndef BASE_STATS_STATS_TEXT_H
 #define BASE_STATS_STATS_TEXT_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/stats/stats_page.h"
 
@@ -31,8 +33,26 @@ bool stats_place_parse(const char *text, struct stats_place *place);
  */
 size_t stats_sock_text(const struct stats_sock *slot, unsigned how, char text[STATS_TEXT_SIZE]);
 
-/* "a.b.c.d:port"; addr, port: network byte order. */
-void stats_endpoint_text(uint32_t addr, uint16_t port, char text[24]);
+#define STATS_ENDPOINT 56
+/* "a.b.c.d:port" or "[a::b]:port"; port: network byte order. */
+void stats_endpoint_text(const struct stats_addr *addr, uint16_t port, char text[STATS_ENDPOINT]);
+
+static inline bool stats_addr_is_ipv4(const struct stats_addr *addr)
+{
+	return !addr->w[0] && !addr->w[1] && addr->w[2] == htonl(0xffff);
+}
+
+/* 0.0.0.0 or :: */
+static inline bool stats_addr_is_any(const struct stats_addr *addr)
+{
+	return !addr->w[0] && !addr->w[1] && !addr->w[3] &&
+	       (!addr->w[2] || addr->w[2] == htonl(0xffff));
+}
+
+static inline bool stats_addr_eq(const struct stats_addr *a, const struct stats_addr *b)
+{
+	return !memcmp(a, b, sizeof(*a));
+}
 
 /* The share of hits in per cent; 0 if there were neither hits nor misses. */
 double stats_share(uint64_t hits, uint64_t misses);

@@ -51,7 +51,7 @@ static void end_sockets(void)
 /* The end of a vfork() child is not that of its parent. */
 static void end_sockets_at_exit(void)
 {
-	if (!fork_is_vfork_child())
+	if (!fork_waits() && !fork_is_vfork_child())
 		end_sockets();
 }
 
@@ -256,7 +256,7 @@ void exit_on_fatal(int sig)
 	struct timespec most = {.tv_sec = EXIT_MAX_SEC};
 	int saved = errno;
 
-	if (fork_is_vfork_child()) {
+	if (fork_waits() || fork_is_vfork_child()) {
 		kill_self(sig);
 		return;
 	}
@@ -271,13 +271,15 @@ void exit_on_fatal(int sig)
 	errno = saved;
 }
 
+/* The thread that forked is the first one; it may end before the child begins. */
 void exit_fork_child(void)
 {
 	signals_watched = 0;
 	exiting_tid = 0;
 	interrupted_tid = 0;
 	main_is_gone = 0;
-	watch_first(); /* the thread that forked */
+	if (have_first_key && !pthread_getspecific(first_key))
+		watch_first();
 }
 
 /* From now on, signals that the program leaves at their default close our sockets first. */

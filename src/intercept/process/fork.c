@@ -5,10 +5,13 @@
  * fork() calls handlers that we register; _Fork() does not, and is replaced.  In the child
  * every socket falls back to the kernel, except those that it shares with its parent.
  *
- * A raw clone(2) or clone3(2) calls nothing of ours.  Its child finds the descriptor table
- * wiped at its first call (see fdtable.h), and is treated there as a child of fork().  Until
- * then it has the port's descriptors open; a child that never calls us keeps them as long as
- * it lives.
+ * A child of fork() waits: it only closes the parent's descriptors, and begins, which means
+ * all the rest, at its first call that looks a descriptor up or may change our state
+ * (fork_adopt()).  It finds the descriptor table wiped then (see fdtable.h).  So a child that
+ * only ends, or executes a program, costs little.  A child that has a connection begins at once.
+ *
+ * A raw clone(2) or clone3(2) calls nothing of ours.  Its child begins in the same way, but
+ * has the port's descriptors open until then.
  *
  * vfork() is fork() if there are sockets that the child could hand to the program that it
  * executes; the parent blocks until the child has executed it or ended.
@@ -34,30 +37,120 @@
 /* The process that our state belongs to; written at start and in children. */
 static int owner_pid;
 
-/* Between before_fork() and after_fork_child(), which makes the child. */
+/* Between before_fork() and after_fork_child(). */
 static __thread bool forking;
+
+/* A child of fork() that waits. Any, atomic: 0 again when it has begun. */
+static int waiting;
 
 /* Not declared in current headers. */
 pid_t __vfork(void);
 
 static void become_child(void);
 
+bool fork_waits(void)
+{
+	/* Acquire: pairs with become_child(): what the thread that began did is seen. */
+	return __atomic_load_n(&waiting, __ATOMIC_ACQUIRE) || fd_is_wiped();
+}
+
+/* The thread whose turn it is: process and thread id. Of another process: none. Any, atomic. */
+static uint64_t beginner;
+
+static uint64_t self_id(void)
+{
+	return (uint64_t)sys_getpid() << 32 | (uint32_t)sys_gettid();
+}
+
+/* Is this thread in a function that it calls to begin? */
+static bool is_turn_own(void)
+{
+	return __atomic_load_n(&beginner, __ATOMIC_RELAXED) == self_id();
+}
+
+/* While it is the turn of another thread of this process. */
+static void wait_for_turn(uint64_t self, uint64_t seen)
+{
+	while (seen != self && seen >> 32 == self >> 32) {
+		sys_sched_yield();
+		/* Acquire: pairs with end_turn(). */
+		seen = __atomic_load_n(&beginner, __ATOMIC_ACQUIRE);
+	}
+}
+
+/* In fork() before after_fork_child(), locks are not made anew yet: only the table is. */
+static void begin(void)
+{
+	if (!fork_waits())
+		return; /* another thread did it meanwhile */
+	if (inherited_waits()) {
+		inherited_begin();
+		fd_fork_child_done();
+	} else if (forking) {
+		fd_fork_child();
+		fd_fork_child_done();
+	} else {
+		if (!__atomic_load_n(&waiting, __ATOMIC_RELAXED))
+			exit_fork_child(); /* of a raw clone(2) */
+		become_child();
+	}
+}
+
+/*
+ * Blocks signals and returns true: this thread is the one that begins, until end_turn(). False:
+ * another thread has begun, or this one is in a function that it calls to begin.
+ */
+static bool take_turn(void)
+{
+	uint64_t self = self_id();
+	uint64_t seen = __atomic_load_n(&beginner, __ATOMIC_RELAXED);
+
+	signals_block();
+	/* Acquire: pairs with end_turn(). */
+	if (seen >> 32 != self >> 32 &&
+	    __atomic_compare_exchange_n(&beginner, &seen, self, false, __ATOMIC_ACQUIRE,
+					__ATOMIC_RELAXED))
+		return true;
+	wait_for_turn(self, seen);
+	signals_unblock();
+	return false;
+}
+
+static void end_turn(void)
+{
+	/* Pairs with take_turn() and wait_for_turn(). */
+	__atomic_store_n(&beginner, 0, __ATOMIC_RELEASE);
+	signals_unblock();
+}
+
+/* Of the threads that come at the same time one begins, and the others see that it has. */
 void fork_adopt(void)
 {
-	static int adopting; /* atomic */
+	while (fork_waits()) {
+		if (take_turn()) {
+			begin();
+			end_turn();
+		} else if (is_turn_own()) {
+			return;
+		}
+	}
+}
 
-	/* Meanwhile other threads of the child find no sockets of ours, only the kernel's. */
-	/* Acquire: pairs with the store below: what another thread did is seen. */
-	if (!fd_is_wiped() || __atomic_exchange_n(&adopting, 1, __ATOMIC_ACQUIRE))
-		return;
-	signals_block();
-	if (forking)
-		fd_fork_child();
-	else
-		become_child();
-	/* Pairs with the exchange above. */
-	__atomic_store_n(&adopting, 0, __ATOMIC_RELEASE);
-	signals_unblock();
+bool fork_stay(void)
+{
+	while (fork_waits() && !inherited_waits()) {
+		if (!take_turn())
+			continue;
+		if (fork_waits())
+			return true;
+		end_turn();
+	}
+	return false;
+}
+
+void fork_stay_end(void)
+{
+	end_turn();
 }
 
 bool fork_is_vfork_child(void)
@@ -73,6 +166,7 @@ bool fork_is_vfork_child(void)
 static void before_fork(void)
 {
 	signals_block();
+	fork_adopt();
 	sock_fork_prepare();
 	fd_fork_prepare();
 	forking = true;
@@ -133,6 +227,7 @@ fork_fn fork_choose(void)
 	bool wanted;
 
 	start();
+	fork_adopt(); /* not in the child, which shares our memory */
 	wanted = inherited_any() && exec_inherit_any();
 	errno = saved;
 	return wanted ? fork_and_wait : libc.vfork;
@@ -169,9 +264,17 @@ EXPORT pid_t __vfork(void)
 
 /* ---- fork -------------------------------------------------------------------------- */
 
+/* In the child of fork_and_wait(): the pipe stays open until exec. */
+static void keep_exec_pipe(void)
+{
+	if (exec_pipe >= 0)
+		sys_fd_unhide(exec_pipe);
+	exec_pipe = -1;
+}
+
 /*
  * fd_fork_child() first: sock_fork_child() removes descriptors of sockets, under the
- * table's lock.
+ * table's lock. fd_fork_child_done() last: then other threads use the sockets.
  */
 static void become_child(void)
 {
@@ -179,19 +282,27 @@ static void become_child(void)
 	log_descend();
 	inherited_fork_child();
 	fd_fork_child();
-	if (exec_pipe >= 0)
-		sys_fd_unhide(exec_pipe);
-	exec_pipe = -1;
+	keep_exec_pipe();
 	sock_fork_child();
 	fd_forget_sockets();
-	exit_fork_child();
 	extra_fork_child();
+	fd_fork_child_done();
+	/* Pairs with fork_waits(). */
+	__atomic_store_n(&waiting, 0, __ATOMIC_RELEASE);
 }
 
 static void after_fork_child(void)
 {
 	forking = false;
-	become_child();
+	exit_fork_child();
+	if (!sock_fork_child_may_wait() || (fd_is_used() && !fd_is_wiped())) {
+		become_child(); /* also: the kernel does not wipe, or there was a call already */
+	} else {
+		keep_exec_pipe();
+		fd_fork_parent(); /* this thread holds the lock; another one may begin */
+		sock_fork_child_waits();
+		__atomic_store_n(&waiting, 1, __ATOMIC_RELAXED); /* the only thread */
+	}
 	signals_unblock();
 }
 

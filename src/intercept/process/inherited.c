@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -161,6 +162,77 @@ static void inherit_moved(const char *text)
 		closedir(dir);
 }
 
+/* ---- a program that waits for its first call ---------------------------------------- */
+
+#define WAITING_MAX 16384 /* longer lists are taken over at once */
+
+static char waiting[WAITING_MAX]; /* a copy: programs overwrite their environment */
+static bool waits;		  /* any, atomic; written at start and by the thread that begins */
+
+/* Whoever leaves a connection to this program does not wait long for an answer. */
+static bool is_connection(int fd)
+{
+	int listens, type;
+	socklen_t len = sizeof(int);
+
+	return !sys_getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) && !listens &&
+	       !sys_getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) && type == SOCK_STREAM;
+}
+
+/*
+ * Can the descriptors of all items be in the part of the table that is wiped, and is none of them a
+ * connection?
+ */
+static bool may_wait(const char *text)
+{
+	struct inherited_item item;
+	struct rlimit limit;
+
+	while (inherited_read_item(&text, &item)) {
+		if (is_connection(item.fd))
+			return false;
+		if (item.fd < FD_LEAF_SIZE)
+			continue;
+		if (item.fd != INHERITED_ANYWHERE || getrlimit(RLIMIT_NOFILE, &limit) ||
+		    limit.rlim_cur > FD_LEAF_SIZE)
+			return false;
+	}
+	return true;
+}
+
+/* The channel is hidden at once, so that the program cannot close it. */
+void inherited_start(const char *text)
+{
+	const char *rest = text;
+	struct inherited_item channel;
+
+	if (!text || strlen(text) >= WAITING_MAX - ITEM_MAX || !may_wait(text) ||
+	    !inherited_read_item(&rest, &channel) || !is_channel(&channel) || !fd_wipe()) {
+		inherited_take(text);
+		return;
+	}
+	channel.fd = sys_fd_hide(channel.fd);
+	snprintf(waiting, sizeof(waiting), "%d,%llu,%llu;%s", channel.fd,
+		 (unsigned long long)channel.inode, (unsigned long long)channel.number, rest);
+	__atomic_store_n(&waits, true, __ATOMIC_RELAXED); /* the only thread */
+}
+
+bool inherited_waits(void)
+{
+	return __atomic_load_n(&waits, __ATOMIC_RELAXED);
+}
+
+void inherited_begin(void)
+{
+	struct inherited_item channel;
+	const char *text = waiting;
+
+	__atomic_store_n(&waits, false, __ATOMIC_RELAXED);
+	if (inherited_read_item(&text, &channel))
+		sys_fd_unhide(channel.fd);
+	inherited_take(waiting);
+}
+
 void inherited_take(const char *text)
 {
 	struct inherited_item item;
@@ -191,19 +263,22 @@ static char *write_item(char *at, int fd, int as, uint64_t number, char end)
 			     (unsigned long long)number, end);
 }
 
+typedef uint64_t (*id_fn)(struct sock_ref ref);
+
 /*
  * Writes the items of sockets that exec closes (closing), or of all others. A child of
  * posix_spawn() may get the former, too, because file actions may copy descriptors before.
  */
-static char *write_some(char *at, const char *end, bool lent, bool closing)
+static char *write_some(char *at, const char *end, id_fn id_of, bool lent, bool closing)
 {
 	for (int fd = fd_next(0); fd >= 0 && end - at > ITEM_MAX; fd = fd_next(fd + 1)) {
-		struct sock_ref ref = sock_get(fd);
+		struct sock_ref ref = fd_get_wiped(fd);
 		uint64_t id;
 
-		if (!ref.sk || closing != ((sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC) != 0))
+		if (!ref.sk || ref.sk->type == SOCK_TYPE_EPOLL ||
+		    closing != ((sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC) != 0))
 			continue;
-		id = lent ? exec_inherit_lent_id(ref) : exec_inherit_id(ref);
+		id = id_of(ref);
 		if (id)
 			at = write_item(at, fd, lent ? INHERITED_ANYWHERE : fd, id, ';');
 	}
@@ -211,13 +286,13 @@ static char *write_some(char *at, const char *end, bool lent, bool closing)
 }
 
 /* Writes all items. False: there is none. */
-static bool write_sockets(char *at, const char *end, bool lent)
+static bool write_sockets(char *at, const char *end, id_fn id_of, bool lent)
 {
 	const char *begin = at;
 
-	at = write_some(at, end, lent, false);
+	at = write_some(at, end, id_of, lent, false);
 	if (lent)
-		at = write_some(at, end, lent, true);
+		at = write_some(at, end, id_of, lent, true);
 	if (at == begin)
 		return false;
 	at[-1] = 0;
@@ -250,7 +325,8 @@ static void environment_free(struct inherited *h)
 }
 
 /* Makes the environment. False: no socket is inherited, and the channel must not be. */
-static bool environment_fill(struct inherited *h, const struct exec_channel *ch, bool lent)
+static bool environment_fill(struct inherited *h, const struct exec_channel *ch, id_fn id_of,
+			     bool lent)
 {
 	size_t n = count_env(h->env);
 	char **copy = h->map, *at;
@@ -260,7 +336,7 @@ static bool environment_fill(struct inherited *h, const struct exec_channel *ch,
 		memcpy(copy, h->env, n * sizeof(*copy));
 	(void)inherited_take_variable(copy);
 	at = write_item(stpcpy(h->text, INHERITED_NAME "="), ch->fd, ch->fd, ch->last_id, ';');
-	if (!write_sockets(at, h->text + TEXT_MAX, lent))
+	if (!write_sockets(at, h->text + TEXT_MAX, id_of, lent))
 		return false;
 	while (*copy)
 		copy++;
@@ -286,7 +362,42 @@ static void fetch_stdio(void)
 
 bool inherited_any(void)
 {
-	return (fd_next(0) >= 0 || sock_is_active()) && !fork_is_vfork_child();
+	if (inherited_waits())
+		fork_adopt();
+	/* A vfork() child is never one that waits: fork_choose() begins before it. */
+	return (fd_next(0) >= 0 || sock_is_active()) && (fork_waits() || !fork_is_vfork_child());
+}
+
+/* Is one of descriptors 0 to 2 a socket? */
+static bool has_stdio(void)
+{
+	return fd_get_wiped(STDIN_FILENO).sk || fd_get_wiped(STDOUT_FILENO).sk ||
+	       fd_get_wiped(STDERR_FILENO).sk;
+}
+
+/*
+ * A forked child that has not begun leaves without: the channel to its parent becomes the
+ * program's. False: it must begin.
+ */
+static bool leave_waiting(struct inherited *h, enum image image)
+{
+	struct exec_channel ch;
+	bool left;
+
+	if (!fork_stay())
+		return false;
+	if (image == IMAGE_PLAIN) {
+		left = !has_stdio();
+	} else {
+		*h = environment_make(h->env);
+		left = h->map && exec_inherit_begin_waiting(&ch);
+		if (left && !environment_fill(h, &ch, exec_inherit_waiting_id, false))
+			exec_inherit_undo_waiting();
+		if (h->map && h->env != h->map)
+			environment_free(h);
+	}
+	fork_stay_end();
+	return left;
 }
 
 struct inherited inherited_leave(enum image image, char *const *env)
@@ -297,13 +408,18 @@ struct inherited inherited_leave(enum image image, char *const *env)
 
 	if (image == IMAGE_NONE)
 		return h; /* exec fails, and must leave everything unchanged */
+	if (leave_waiting(&h, image)) {
+		errno = saved;
+		return h;
+	}
+	fork_adopt();
 	if (image == IMAGE_OURS)
 		h = environment_make(env);
 	else
 		fetch_stdio();
 	if (h.map && !exec_inherit_begin(&ch)) {
 		environment_free(&h);
-	} else if (h.map && !environment_fill(&h, &ch, false)) {
+	} else if (h.map && !environment_fill(&h, &ch, exec_inherit_id, false)) {
 		exec_inherit_undo();
 		environment_free(&h);
 	}
@@ -317,7 +433,12 @@ int inherited_keep(const struct inherited *h)
 	int saved = errno;
 
 	if (h->map) {
-		exec_inherit_undo();
+		if (fork_stay()) {
+			exec_inherit_undo_waiting();
+			fork_stay_end();
+		} else {
+			exec_inherit_undo();
+		}
 		mem_unmap(h->map, h->size);
 	}
 	errno = saved;
@@ -339,7 +460,8 @@ struct inherited inherited_lend(enum image image, char *const *env)
 	struct exec_channel ch;
 	int saved = errno;
 
-	if (image == IMAGE_PLAIN || !exec_inherit_any())
+	fork_adopt();
+	if (!exec_inherit_any() || image == IMAGE_PLAIN)
 		return h;
 	pthread_mutex_lock(&lend_lock);
 	h = environment_make(env);
@@ -349,7 +471,7 @@ struct inherited inherited_lend(enum image image, char *const *env)
 		return h;
 	}
 	h.channel = ch.fd;
-	if (environment_fill(&h, &ch, true))
+	if (environment_fill(&h, &ch, exec_inherit_lent_id, true))
 		sys_fcntl(ch.fd, F_SETFD, 0);
 	else
 		inherited_lent(&h);

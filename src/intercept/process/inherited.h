@@ -42,7 +42,15 @@ bool inherited_read_item(const char **text, struct inherited_item *item);
 /* Removes the variable from the environment. Its value, or NULL. */
 const char *inherited_take_variable(char **env);
 
-/* At start, after sock_init(): takes the sockets over that text lists; NULL: none. */
+/*
+ * At start, after sock_init(): text lists the sockets; NULL: none. They are taken over at the
+ * first call that could be for one of them, or at once.
+ */
+void inherited_start(const char *text);
+/* Are they still to be taken over? fork_adopt() does it, by inherited_begin(). */
+bool inherited_waits(void);
+void inherited_begin(void);
+/* Takes them over. */
 void inherited_take(const char *text);
 
 /* The environment of a program that inherits sockets. */

@@ -44,6 +44,23 @@ struct route {
 	uint8_t hoplimit;      /* 0: the default */
 };
 
+/* The modes of a bond, and fail_over_mac, as the kernel numbers them: BOND_MODE_* of if_bonding.h. */
+struct link_bond {
+	uint8_t mode;
+	uint8_t hash; /* xmit_hash_policy: BOND_XMIT_POLICY_* */
+	uint8_t fail_over_mac;
+	bool all_slaves_active; /* slaves in state "backup" receive, too */
+	bool uncoupled;		/* 802.3ad: a port may receive before it sends */
+	int active;		/* active-backup: ifindex of the slave that sends; 0: none */
+};
+
+/* A slave of a bond. */
+struct link_slave {
+	bool of_bond;
+	bool active; /* not in the state "backup" */
+	bool up;     /* the bond has seen its link up */
+};
+
 struct link {
 	int ifindex;
 	char name[16];
@@ -61,6 +78,8 @@ struct link {
 	 */
 	int lower;
 	bool lower_elsewhere;
+	struct link_bond bond;	 /* of a bond */
+	struct link_slave slave; /* of a device with a master */
 };
 
 enum neigh_state {

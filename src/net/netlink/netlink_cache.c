@@ -103,8 +103,11 @@ static void parse_kind(struct nlattr *linkinfo, struct link *link)
 {
 	struct nlattr *tb[IFLA_INFO_MAX + 1];
 
-	if (nla_parse_nested(tb, IFLA_INFO_MAX, linkinfo, NULL) == 0 && tb[IFLA_INFO_KIND])
+	if (nla_parse_nested(tb, IFLA_INFO_MAX, linkinfo, NULL) < 0)
+		return;
+	if (tb[IFLA_INFO_KIND])
 		nla_strlcpy(link->kind, tb[IFLA_INFO_KIND], sizeof(link->kind));
+	bond_parse(tb, link);
 }
 
 /* False for a message that does not describe a link (bridge ports, wireless). */
@@ -233,6 +236,17 @@ static bool have_addr(const struct inaddr *addr)
 {
 	list_for_each(pos, &cache.addrs) {
 		if (addr_eq(&entry_of(pos, addr_entry)->addr, addr))
+			return true;
+	}
+	return false;
+}
+
+bool cache_has_link_local(int ifindex)
+{
+	list_for_each(pos, &cache.addrs) {
+		const struct addr_entry *a = entry_of(pos, addr_entry);
+
+		if (a->ifindex == ifindex && addr_is_link_local6(&a->addr))
 			return true;
 	}
 	return false;

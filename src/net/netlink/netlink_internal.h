@@ -108,11 +108,18 @@ void cache_sweep_end(void);
 size_t cache_take_events(struct cache_event **events);
 
 bool cache_link_running(int ifindex);
+/* Has the interface a link-local IPv6 address that may be used? */
+bool cache_has_link_local(int ifindex);
 
 /* NULL without memory; the event is then lost. */
 struct cache_event *cache_add_event(int ifindex);
 /* As mem_zalloc(), and logs a warning on failure. */
 void *cache_new_entry(size_t size);
+
+/* ---- netlink_bond.c: bonds --------------------------------------------------------- */
+
+/* Reads what IFLA_LINKINFO says of a bond, or of a slave of one. */
+void bond_parse(struct nlattr *const info[], struct link *link);
 
 /* ---- netlink_neigh.c: its part of the tables ----------------------------------- */
 

@@ -209,23 +209,31 @@ enum neigh_state neigh_get(int ifindex, const struct inaddr *addr, uint8_t mac[6
 }
 
 /*
- * Without CAP_NET_ADMIN: sends an empty datagram to the discard port (RFC 863) on the interface, so
- * that the kernel resolves the neighbour.
+ * Sends an empty datagram to the discard port (RFC 863) on the interface, so that the kernel
+ * resolves the neighbour: without CAP_NET_ADMIN, or when the kernel has to take the source of the
+ * solicitation from a packet.
  */
 static int send_to_neighbour(int ifindex, const struct inaddr *addr)
 {
+	bool v4 = addr_is_v4(addr);
+	struct sockaddr_in6 to6 = {.sin6_family = AF_INET6,
+				   .sin6_port = htons(DISCARD),
+				   .sin6_scope_id = (uint32_t)ifindex};
 	struct sockaddr_in to = {.sin_family = AF_INET,
 				 .sin_port = htons(DISCARD),
-				 .sin_addr.s_addr = addr_v4_of(addr)};
-	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct msghdr msg = {.msg_name = &to, .msg_namelen = sizeof(to)};
+				 .sin_addr.s_addr = v4 ? addr_v4_of(addr) : 0};
+	int fd = sys_socket(addr_family(addr), SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct msghdr msg = {.msg_name = v4 ? (void *)&to : &to6,
+			     .msg_namelen = v4 ? sizeof(to) : sizeof(to6)};
 	int ttl = 1, rc;
 
 	if (fd < 0)
 		return fd;
+	memcpy(&to6.sin6_addr, addr, sizeof(to6.sin6_addr));
 	rc = sys_setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &ifindex, sizeof(ifindex));
 	if (!rc)
-		rc = sys_setsockopt(fd, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
+		rc = v4 ? sys_setsockopt(fd, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl))
+			: sys_setsockopt(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, &ttl, sizeof(ttl));
 	if (!rc)
 		rc = (int)sys_sendmsg(fd, &msg, MSG_NOSIGNAL);
 	sys_close(fd);
@@ -239,16 +247,23 @@ int neigh_use(int ifindex, const struct inaddr *addr)
 			     .ndm_flags = NTF_USE};
 	struct netlink_request rq;
 	uint8_t mac[6];
-	int rc;
+	bool packet;
+	int rc = 0;
 
 	netlink_request_init(&rq, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_ACK, &head, sizeof(head));
 	netlink_request_addr(&rq, NDA_DST, addr);
 	netlink_lock();
-	rc = netlink_ask(&rq, NULL, NULL);
+	/*
+	 * Without a packet the source is the link-local address, and as long as that is tentative
+	 * (RFC 4862 section 5.4) or missing, nothing is sent.
+	 */
+	packet = !addr_is_v4(addr) && !cache_has_link_local(ifindex);
+	if (!packet)
+		rc = netlink_ask(&rq, NULL, NULL);
 	if (!rc)
 		forget_failure(ifindex, addr);
 	netlink_unlock();
-	if (rc == -EPERM && addr_is_v4(addr) && neigh_get(ifindex, addr, mac) != NEIGH_REACHABLE)
+	if ((packet || rc == -EPERM) && neigh_get(ifindex, addr, mac) != NEIGH_REACHABLE)
 		rc = send_to_neighbour(ifindex, addr);
 	return rc;
 }

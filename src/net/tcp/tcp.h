@@ -97,7 +97,7 @@ struct tcp_ops {
 enum tcp_ecn { TCP_ECN_NONE, TCP_ECN_ASK, TCP_ECN_ANSWER };
 
 struct tcp_config {
-	uint16_t mss;	     /* largest payload we can receive and send: MTU - 40 */
+	uint16_t mss;	     /* largest payload we can receive and send: MTU - 40; ip6: - 60 */
 	uint32_t rcvbuf;     /* initial receive buffer, bytes */
 	uint32_t rcvbuf_max; /* limit of autotuning; less than rcvbuf: none */
 	uint32_t sndbuf;     /* initial send buffer, bytes */
@@ -107,6 +107,7 @@ struct tcp_config {
 	bool quickack;	       /* acknowledge at every tcp_flush() */
 	uint8_t ecn;	       /* enum tcp_ecn */
 	uint8_t cc_algo;       /* congestion control: tcp_cc_by_number() */
+	bool ip6;	       /* the connection is over IPv6 */
 	uint32_t window_clamp; /* largest window to offer; 0: no limit */
 };
 
@@ -169,6 +170,9 @@ ssize_t tcp_send(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, uns
  */
 ssize_t tcp_send_dummy(struct tcp_conn *conn, const struct tcp_ops *ops, const struct iovec *iov,
 		       int iovcnt, nsec_t now);
+
+/* Bytes of the header of the next segment, with the options that each has. */
+uint32_t tcp_header_len(const struct tcp_conn *conn);
 
 /*
  * Copies in-order data to iov and consumes it, or with peek leaves it. Returns the bytes copied; 0

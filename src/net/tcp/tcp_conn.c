@@ -12,6 +12,7 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 {
 	*c = (struct tcp_conn){.ops = ops, .state = TCP_CLOSED};
 	c->config_mss = (uint16_t)max_u32(config->mss, TCP_MSS_MIN);
+	c->ip6 = config->ip6;
 	c->path_mss = c->config_mss;
 	c->agreed_mss = c->config_mss;
 	c->route_mss = UINT16_MAX;
@@ -200,6 +201,11 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 		tcp_urgent_queued(c);
 	tcp_output(c, now);
 	return take;
+}
+
+uint32_t tcp_header_len(const struct tcp_conn *c)
+{
+	return TCP_HDR + (c->flags & CONN_TIMESTAMPS ? 12 : 0);
 }
 
 uint32_t tcp_writable_bytes(const struct tcp_conn *c)
@@ -550,7 +556,7 @@ void tcp_set_user_timeout(struct tcp_conn *c, nsec_t timeout)
 
 void tcp_set_syn_retries(struct tcp_conn *c, uint8_t retries)
 {
-	c->syn_retries = retries;
+	c->syn_retries = retries & 127;
 }
 
 void tcp_set_linger2(struct tcp_conn *c, int seconds)

@@ -65,6 +65,7 @@ struct tcp_conn {
 	uint8_t sacks;	   /* entries used in rare->sack[] */
 	uint32_t recover;  /* snd_nxt when recovery began */
 	struct tcp_sndbuf snd;
+	int error; /* that ended it, until reported */
 	struct tcp_recvq rcv;
 	struct tcp_flight *flight; /* NULL: no data is queued or in flight */
 	struct tcp_rare *rare;	   /* NULL: not needed so far */
@@ -90,7 +91,6 @@ struct tcp_conn {
 	uint8_t timer;	      /* enum tcp_timer: the meaning of rto_at */
 	uint8_t probe_credit; /* needless probes of a single segment allowed: tcp_rack.c */
 	uint8_t way;	      /* WAY_PACED, WAY_HOLE, WAY_FIN */
-	int error;	      /* the error that ended it, until reported */
 	struct tcp_cc cc;
 
 	/* for TCP_INFO; the other values are computed */
@@ -115,17 +115,18 @@ struct tcp_conn {
 	uint32_t user_timeout;	/* msec; 0: none */
 	uint32_t retransmits;	/* segments, for tcp_info */
 	struct tcp_keepalive keepalive;
-	uint16_t agreed_mss; /* path_mss as of the handshake */
-	uint16_t route_mss;  /* limit of the route */
-	uint16_t hole_mss;   /* path_mss before a black hole was detected; 0: none */
-	int16_t linger2;     /* seconds in FIN_WAIT_2 after close; -1: none */
-	uint16_t undone;     /* spurious recoveries undone; wraps */
-	uint8_t urgent;	     /* state of urgent data: tcp_urgent.c */
-	uint8_t limit;	     /* enum tcp_limit: what limits the sender */
-	uint8_t probes;	     /* unanswered keepalive or window probes */
-	uint8_t syn_retries; /* limit of SYN retransmissions; 0: TCP_SYN_RETRIES */
+	uint16_t agreed_mss;	 /* path_mss as of the handshake */
+	uint16_t route_mss;	 /* limit of the route */
+	uint16_t hole_mss;	 /* path_mss before a black hole was detected; 0: none */
+	int16_t linger2;	 /* seconds in FIN_WAIT_2 after close; -1: none */
+	uint16_t undone;	 /* spurious recoveries undone; wraps */
+	uint8_t urgent;		 /* state of urgent data: tcp_urgent.c */
+	uint8_t limit;		 /* enum tcp_limit: what limits the sender */
+	uint8_t probes;		 /* unanswered keepalive or window probes */
+	uint8_t syn_retries : 7; /* limit of SYN retransmissions; 0: TCP_SYN_RETRIES */
+	uint8_t ip6 : 1;
 };
 
-_Static_assert(sizeof(struct tcp_conn) <= 440, "RFC 9293 TCB: many of them are idle");
+_Static_assert(sizeof(struct tcp_conn) <= 432, "RFC 9293 TCB: many of them are idle");
 
 #endif

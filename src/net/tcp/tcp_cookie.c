@@ -45,7 +45,7 @@ uint32_t tcp_cookie_make(const uint8_t secret[16], const struct endpoint *local,
 	uint32_t period = period_of(now), size = MSS_VALUES - 1;
 
 	if (!mss)
-		mss = TCP_MSS_DEFAULT_V4;
+		mss = addr_is_v4(&remote->addr) ? TCP_MSS_DEFAULT_V4 : TCP_MSS_DEFAULT_V6;
 	while (size && mss_values[size] > mss)
 		size--;
 	return base_of(secret, local, remote, irs) + (period << DATA_BITS) +

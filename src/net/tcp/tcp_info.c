@@ -174,7 +174,7 @@ void tcp_get_info(const struct tcp_conn *c, struct tcp_info *info, nsec_t now)
 	info->tcpi_snd_mss = tcp_maxseg(c);
 	info->tcpi_rcv_mss = c->rcv_mss;
 	info->tcpi_advmss = c->config_mss;
-	info->tcpi_pmtu = c->path_mss + IP4_HDR + TCP_HDR;
+	info->tcpi_pmtu = c->path_mss + tcp_headers(c);
 	info->tcpi_rcv_ssthresh = tcp_window_max(c);
 	info->tcpi_rcv_space = c->rcv_space;
 	info->tcpi_reordering = TCP_DUPACKS;

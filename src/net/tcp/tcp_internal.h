@@ -218,6 +218,12 @@ static inline uint8_t tcp_wscale_for(uint32_t rcvbuf, uint32_t window_clamp)
 	return shift;
 }
 
+/* IP and TCP headers without options. */
+static inline uint32_t tcp_headers(const struct tcp_conn *c)
+{
+	return (c->ip6 ? IP6_HDR : IP4_HDR) + TCP_HDR;
+}
+
 /* tcp_conn.c: with CONN_SND_FULL: there may be room now */
 void tcp_tell_writable(struct tcp_conn *c);
 /* With notsent_lowat: the number of unsent bytes changed. */

@@ -90,10 +90,20 @@ void tcp_listener_fini(struct tcp_listener *l)
 	assert(l->pending == 0);
 }
 
+/* With a configuration for IPv4, a peer of IPv6 has a longer header. */
+static uint16_t mss_for(const struct tcp_listener *l, const struct endpoint *remote)
+{
+	uint32_t mss = l->config.mss;
+
+	if (!addr_is_v4(&remote->addr) && !l->config.ip6)
+		mss = max_u32(mss - min_u32(mss, IP6_HDR - IP4_HDR), TCP_MSS_MIN);
+	return (uint16_t)mss;
+}
+
 static void send_syn_ack_at(struct tcp_listener *l, const struct tcp_synreq *req, uint32_t clock)
 {
 	struct tcp_options opt = {
-		.mss = l->config.mss,
+		.mss = mss_for(l, &req->remote),
 		.wscale = req->peer_wscale < 0 ? (int8_t)-1 : (int8_t)req->wscale,
 		.sack_permitted = req->sack,
 		.has_ts = req->timestamps,

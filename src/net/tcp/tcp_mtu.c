@@ -5,10 +5,15 @@
  */
 #include "net/tcp/tcp_internal.h"
 
-#define HEADERS (IP4_HDR + TCP_HDR)
 #define MTU_LEAST 552u /* as Linux: limits the damage of a forged message */
 #define PROBE_EVERY (60 * NSEC_PER_SEC)
 #define GAIN_MIN 64u /* a gain of fewer bytes is not worth another probe */
+
+/* Every IPv6 path takes packets of 1280 bytes: RFC 8200 section 5. */
+static uint32_t mtu_least(const struct tcp_conn *c)
+{
+	return c->ip6 ? IP6_MTU_MIN : MTU_LEAST;
+}
 
 static void set_path_mss(struct tcp_conn *c, uint32_t path_mss)
 {
@@ -59,7 +64,7 @@ bool tcp_icmp_is_ours(const struct tcp_conn *c, uint32_t seq)
 
 void tcp_path_mtu(struct tcp_conn *c, uint32_t mtu, nsec_t now)
 {
-	uint32_t was = c->path_mss, is = max_u32(mtu, MTU_LEAST) - HEADERS;
+	uint32_t was = c->path_mss, is = max_u32(mtu, mtu_least(c)) - tcp_headers(c);
 
 	c->route_mss = (uint16_t)min_u32(is, UINT16_MAX);
 	if (!tcp_synchronized(c) || c->state == TCP_TIME_WAIT)
@@ -79,19 +84,23 @@ void tcp_path_mtu(struct tcp_conn *c, uint32_t mtu, nsec_t now)
 /* RFC 4821 section 7.7: large segments are lost repeatedly. */
 void tcp_mtu_black_hole(struct tcp_conn *c, nsec_t now)
 {
-	static const uint16_t sizes[] = {1024 - HEADERS, MTU_LEAST - HEADERS, 256 - HEADERS};
+	static const uint16_t mtus[] = {1024, MTU_LEAST, 256}, mtus6[] = {IP6_MTU_MIN};
+	const uint16_t *mtu = c->ip6 ? mtus6 : mtus;
+	unsigned n = c->ip6 ? 1 : sizeof(mtus) / sizeof(mtus[0]);
 
-	if (!c->hole_mss && c->path_mss < sizes[0] + GAIN_MIN)
+	if (!c->hole_mss && c->path_mss < mtu[0] - tcp_headers(c) + GAIN_MIN)
 		return; /* the segments are so small that size is hardly the reason */
-	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		if (c->path_mss <= sizes[i] || c->snd_nxt - c->snd_una <= sizes[i])
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t size = mtu[i] - tcp_headers(c);
+
+		if (c->path_mss <= size || c->snd_nxt - c->snd_una <= size)
 			continue; /* would not change the segments sent */
 		if (!c->hole_mss)
 			set_hole(c, c->path_mss);
 		c->flags &= ~(uint32_t)CONN_MTU_PROBE;
 		if (c->rare)
 			c->rare->probe_at = now + PROBE_EVERY;
-		set_path_mss(c, sizes[i]);
+		set_path_mss(c, size);
 		return;
 	}
 }

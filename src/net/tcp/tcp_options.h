@@ -13,9 +13,10 @@
 #include <stdint.h>
 
 #define TCP_MSS_DEFAULT_V4 536u /* RFC 9293 section 3.7.1 */
-#define TCP_WSCALE_MAX 14	/* RFC 7323 section 2.3 */
-#define TCP_SACK_BLOCKS 4	/* as many as fit in 40 bytes of options */
-#define TCP_OPT_TIMESTAMPS 12	/* with padding */
+#define TCP_MSS_DEFAULT_V6 1220u
+#define TCP_WSCALE_MAX 14     /* RFC 7323 section 2.3 */
+#define TCP_SACK_BLOCKS 4     /* as many as fit in 40 bytes of options */
+#define TCP_OPT_TIMESTAMPS 12 /* with padding */
 
 struct tcp_range {
 	uint32_t start;

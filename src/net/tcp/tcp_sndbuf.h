@@ -18,12 +18,13 @@
 
 #define TCP_SNDBUF_FIRST 4096u /* initial size in bytes */
 
+/* Packed, here and in struct tcp_cc: without padding at its end, a connection is smaller. */
 struct tcp_sndbuf {
 	uint8_t *data; /* NULL if size is 0 */
 	uint32_t size; /* a power of two, or 0 */
 	uint32_t head; /* offset of the oldest byte, below size */
 	uint32_t len;  /* bytes held */
-};
+} __attribute__((packed, aligned(4)));
 
 struct tcp_ops;
 

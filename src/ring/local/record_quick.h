@@ -18,6 +18,8 @@
 #include "ring/local/record_word.h"
 #include "ring/local/shared_word.h"
 
+#define RECORD_STRIDE 512u /* cells */
+
 /* Where a writer may die. */
 #ifdef RECORD_RING_STEPS
 #define RECORD_STEP() record_ring_step()
@@ -41,9 +43,9 @@ static inline struct record_header *record_at(uint8_t *data, uint32_t cell)
 }
 
 /* Writes a record as record_ring_write() does.  0, -EFAULT, or -EAGAIN. */
-static inline int record_ring_write_at_once(struct record_ring_writer *w,
-					    const struct record_header *header, const void *from,
-					    size_t len)
+static inline __attribute__((always_inline)) int
+record_ring_write_at_once(struct record_ring_writer *w, const struct record_header *header,
+			  const void *from, size_t len)
 {
 	/* acquire: pairs with see_head(), and with the exchange below: words are described once */
 	uint64_t head = __atomic_load_n(&w->head, __ATOMIC_ACQUIRE);
@@ -75,12 +77,45 @@ static inline int record_ring_write_at_once(struct record_ring_writer *w,
 	return good ? 0 : -EFAULT;
 }
 
+/* Reader: the quick reads go on from here, to the end of the ring at most. */
+static inline void record_ring_renew_pause(struct record_ring_reader *r)
+{
+	uint64_t end = (r->next | (r->cells - 1)) + 1;
+
+	if (end > r->next + RECORD_STRIDE)
+		end = r->next + RECORD_STRIDE;
+	r->pause = end < r->stop ? end : r->stop;
+}
+
+/*
+ * Reader: record_ring_read_at_once() reads RECORD_STRIDE cells at most, and nothing from this position
+ * on: then a record has to be read by the functions of record_ring.h.  UINT64_MAX: no position.
+ */
+static inline void record_ring_pause_at(struct record_ring_reader *r, uint64_t position)
+{
+	r->stop = position;
+	record_ring_renew_pause(r);
+}
+
+/*
+ * Reader: the position after the last reservation: what was written before this call is before it.
+ * Within the ring, whatever the writers say.
+ */
+static inline uint64_t record_ring_end(const struct record_ring_reader *r)
+{
+	/* acquire: pairs with reserve(): what its writer did before is done */
+	uint64_t end = position_of(__atomic_load_n(&r->shared->tail, __ATOMIC_ACQUIRE), r->head);
+
+	return end - r->head > r->cells ? r->head + r->cells : end;
+}
+
 /*
  * Copies the next record's bytes, as many as fit, and its header, and consumes it.  Returns the
  * number of bytes that were copied, or -EAGAIN; *header has any value then.
  */
-static inline ssize_t record_ring_read_at_once(struct record_ring_reader *r,
-					       struct record_header *header, void *to, size_t size)
+static inline __attribute__((always_inline)) ssize_t
+record_ring_read_at_once(struct record_ring_reader *r, struct record_header *header, void *to,
+			 size_t size)
 {
 	uint64_t next = r->next;
 	uint32_t cell = (uint32_t)next & (r->cells - 1);
@@ -93,7 +128,7 @@ static inline ssize_t record_ring_read_at_once(struct record_ring_reader *r,
 	if (unlikely(word >> TAIL_SHIFT !=
 		     (lap_at(r->shift, next) << STATE_BITS | RECORD_COMMITTED)) ||
 	    unlikely(r->broken | r->peeked | r->any_dead) || unlikely(r->head != next) ||
-	    unlikely(cell + n > r->cells))
+	    unlikely(next + n > r->pause))
 		return -EAGAIN; /* where head is not next, reservations were passed over */
 	*header = *from;
 	/* The compiler must not read the header a second time, when another may have changed it. */

@@ -93,7 +93,13 @@ static inline void describe(struct record_ring_writer *w, uint64_t tail, uint64_
 	RECORD_STEP();
 }
 
-/* Reserves n cells at *position: 0, -ENOBUFS or -EPROTO. */
+/* The reader's own number with no cells: record_ring_close(). */
+static inline bool is_closed(uint64_t tail)
+{
+	return writer_of(tail) == READER_NUMBER && !cells_of(tail);
+}
+
+/* Reserves n cells at *position: 0, -ENOBUFS, -EPIPE or -EPROTO. */
 static int reserve(struct record_ring_writer *w, uint32_t n, uint64_t *position)
 {
 	/* acquire: pairs with see_head() of another thread */
@@ -104,6 +110,8 @@ static int reserve(struct record_ring_writer *w, uint32_t n, uint64_t *position)
 		uint64_t tail = __atomic_load_n(&w->shared->tail, __ATOMIC_ACQUIRE);
 		uint64_t end = position_of(tail, head);
 
+		if (unlikely(is_closed(tail)))
+			return -EPIPE;
 		if (unlikely(!fits(w, end - head, n))) {
 			head = see_head(w);
 			end = position_of(tail, head);
@@ -165,7 +173,8 @@ static __attribute__((noinline)) int drop(struct record_ring_writer *w, int rc)
 
 static __attribute__((noinline)) int write_slowly(struct record_ring_writer *w,
 						  const struct record_header *header,
-						  const struct iovec *iov, int iovcnt, size_t len)
+						  const struct iovec *iov, int iovcnt, size_t len,
+						  enum record_state state)
 {
 	struct record_header *to;
 	uint32_t cells = record_ring_cells(len);
@@ -174,7 +183,7 @@ static __attribute__((noinline)) int write_slowly(struct record_ring_writer *w,
 	int rc = reserve(w, cells, &position);
 
 	if (rc)
-		return drop(w, rc);
+		return rc;
 	RECORD_STEP();
 	to = record_at(w->data, (uint32_t)position & (w->cells - 1));
 	*to = *header;
@@ -182,7 +191,7 @@ static __attribute__((noinline)) int write_slowly(struct record_ring_writer *w,
 	RECORD_STEP();
 	good = put_pieces(w, position * RECORD_CELL + sizeof(*to), iov, iovcnt, len);
 	RECORD_STEP();
-	record_commit(w, position, cells, good ? RECORD_COMMITTED : RECORD_VOID);
+	record_commit(w, position, cells, good ? state : RECORD_VOID);
 	return good ? 0 : -EFAULT;
 }
 
@@ -197,7 +206,12 @@ int record_ring_write(struct record_ring_writer *w, const struct record_header *
 		rc = record_ring_write_at_once(w, header, iov->iov_base, len);
 	if (__builtin_expect(rc != -EAGAIN, 1))
 		return rc;
-	return write_slowly(w, header, iov, iovcnt, len);
+	return drop(w, write_slowly(w, header, iov, iovcnt, len, RECORD_COMMITTED));
+}
+
+int record_ring_mark(struct record_ring_writer *w, const struct record_header *header)
+{
+	return write_slowly(w, header, NULL, 0, 0, RECORD_MARK);
 }
 
 bool record_ring_has_room(struct record_ring_writer *w, size_t len)
@@ -205,6 +219,11 @@ bool record_ring_has_room(struct record_ring_writer *w, size_t len)
 	uint64_t head = see_head(w);
 
 	return fits(w, position_of(load(&w->shared->tail), head) - head, record_ring_cells(len));
+}
+
+bool record_ring_is_closed(const struct record_ring_writer *w)
+{
+	return is_closed(load(&w->shared->tail));
 }
 
 /* ---- reader ------------------------------------------------------------------------- */
@@ -220,7 +239,9 @@ int record_ring_init(struct record_ring_reader *r, struct record_ring_shared *sh
 					 .cells = cells,
 					 .shift = (uint32_t)__builtin_ctz(cells),
 					 .head = cells,
-					 .next = cells};
+					 .next = cells,
+					 .stop = UINT64_MAX};
+	record_ring_renew_pause(r);
 	store(&shared->tail, make_tail(cells, 0, 0));
 	store(&shared->head, cells);
 	store(&shared->limit, limit);
@@ -312,18 +333,19 @@ static void remove_hole(struct record_ring_reader *r, uint32_t i)
 }
 
 /* Sets r->record.  False: what is there cannot be a record. */
-static inline bool take_record(struct record_ring_reader *r, uint64_t position, uint32_t cells,
-			       int hole)
+static inline bool take_record(struct record_ring_reader *r, enum record_state state,
+			       uint64_t position, uint32_t cells, int hole)
 {
 	const void *from = r->data + (size_t)(position & (r->cells - 1)) * RECORD_CELL;
 
 	r->record.header = *(const struct record_header *)from;
 	r->record.position = position;
 	r->record.cells = cells;
+	r->record.is_mark = state == RECORD_MARK;
 	r->in_hole = hole;
 	/* The compiler must not read the header a second time, when another may have changed it. */
 	__asm__ volatile("" ::: "memory");
-	return r->record.header.len <= RECORD_MAX &&
+	return state != RECORD_VOID && r->record.header.len <= RECORD_MAX &&
 	       record_ring_cells(r->record.header.len) <= cells;
 }
 
@@ -357,8 +379,7 @@ static __attribute__((noinline)) bool look_at_holes(struct record_ring_reader *r
 		uint64_t word = look_at(r, r->holes[i].position);
 
 		/* Its length is the one of the reservation, whatever the word says now. */
-		if (state_of(word) == RECORD_COMMITTED &&
-		    take_record(r, r->holes[i].position, r->holes[i].cells, (int)i))
+		if (take_record(r, state_of(word), r->holes[i].position, r->holes[i].cells, (int)i))
 			return true;
 		remove_hole(r, i);
 	}
@@ -432,7 +453,7 @@ static inline bool look_at_next(struct record_ring_reader *r, bool *found)
 		*found = true;
 		return false;
 	}
-	if (state_of(word) == RECORD_COMMITTED && take_record(r, r->next, cells, -1)) {
+	if (take_record(r, state_of(word), r->next, cells, -1)) {
 		*found = true;
 		return false;
 	}
@@ -518,6 +539,7 @@ void record_ring_consume(struct record_ring_reader *r)
 	else
 		r->next += r->record.cells;
 	publish_head(r);
+	record_ring_renew_pause(r);
 }
 
 uint32_t record_ring_dropped(const struct record_ring_reader *r)
@@ -546,4 +568,33 @@ void record_ring_trim(struct record_ring_reader *r)
 		record_commit(&self, position, cells, RECORD_VOID);
 	}
 	(void)record_ring_peek(r);
+}
+
+void record_ring_close(struct record_ring_reader *r)
+{
+	struct record_ring_writer self;
+
+	if (record_ring_writer_open(&self, r->shared, r->cells, READER_NUMBER)) {
+		r->broken = true;
+		return;
+	}
+	for (int i = 0; i < ATTEMPTS; i++) {
+		/* acquire: pairs with reserve(): a word it described is not described twice */
+		uint64_t tail = __atomic_load_n(&r->shared->tail, __ATOMIC_ACQUIRE);
+		uint64_t end = position_of(tail, r->head);
+
+		describe(&self, tail, end);
+		/* release: pairs with the loads in reserve(): the last reservation is described */
+		if (__atomic_compare_exchange_n(&r->shared->tail, &tail,
+						make_tail(end, 0, READER_NUMBER), false,
+						__ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			return;
+	}
+	r->broken = true; /* only one that does nothing else wins so often */
+}
+
+bool record_ring_is_drained(const struct record_ring_reader *r)
+{
+	return r->broken ||
+	       (!r->n_holes && r->next == position_of(load(&r->shared->tail), r->head));
 }

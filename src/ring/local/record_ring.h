@@ -86,10 +86,11 @@ struct record_hole {
 };
 
 /* The record that record_ring_peek() found. */
-struct record {
+struct record_found {
 	struct record_header header;
 	uint64_t position;
 	uint32_t cells;
+	bool is_mark; /* no datagram: record_ring_mark() */
 };
 
 struct record_ring_reader {
@@ -103,8 +104,10 @@ struct record_ring_reader {
 	uint64_t head;	   /* as published */
 	uint64_t next;	   /* the first position that was not looked at */
 	uint64_t dead_end; /* the reservations of dead writers are before it */
-	struct record record;
-	int in_hole; /* the index of the hole that record was, or -1 */
+	struct record_found record;
+	uint64_t pause; /* record_ring_read_at_once() does not go on from here, nor round the end */
+	uint64_t stop;	/* the position of record_ring_pause_at(), or UINT64_MAX: record_quick.h */
+	int in_hole;	/* the index of the hole that record was, or -1 */
 	struct record_hole holes[RECORD_HOLES];
 	uint64_t used[RECORD_WRITERS / 64 + 1], dead[RECORD_WRITERS / 64 + 1];
 };
@@ -153,6 +156,14 @@ ssize_t record_ring_copy(const struct record_ring_reader *reader, size_t skip,
 /* Consumes the record that was peeked. */
 void record_ring_consume(struct record_ring_reader *reader);
 
+/*
+ * Nobody writes a record from now on: a write fails with -EPIPE.  Those that have a reservation
+ * may still commit: what was written can be read until record_ring_is_drained().
+ */
+void record_ring_close(struct record_ring_reader *reader);
+/* After record_ring_peek() returned -EAGAIN: has every reservation been committed, or is gone? */
+bool record_ring_is_drained(const struct record_ring_reader *reader);
+
 /* Datagrams that writers dropped (SO_RXQ_OVFL); whatever they say. */
 uint32_t record_ring_dropped(const struct record_ring_reader *reader);
 
@@ -166,11 +177,20 @@ int record_ring_writer_open(struct record_ring_writer *writer, struct record_rin
 			    uint32_t cells, uint32_t number);
 
 /*
- * Writes a record: 0, -ENOBUFS: full, it was dropped and counted; -EMSGSIZE; -EFAULT; or -EPROTO.
- * len: the size of iov, not more.
+ * Writes a record: 0, -ENOBUFS: full, it was dropped and counted; -EMSGSIZE; -EFAULT; -EPIPE: the
+ * reader has closed the ring; or -EPROTO.  len: the size of iov, not more.
  */
 int record_ring_write(struct record_ring_writer *writer, const struct record_header *header,
 		      const struct iovec *iov, int iovcnt, size_t len);
+
+/*
+ * Writes a mark, which the reader finds in its place between the records; it has a header and no bytes,
+ * and the quick way stops before it.  0, -ENOBUFS: full, nothing was counted; -EPIPE; -EPROTO.
+ */
+int record_ring_mark(struct record_ring_writer *writer, const struct record_header *header);
+
+/* Has the reader closed the ring? */
+bool record_ring_is_closed(const struct record_ring_writer *writer);
 
 /* Would a record of len bytes find room now? */
 bool record_ring_has_room(struct record_ring_writer *writer, size_t len);

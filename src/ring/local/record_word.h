@@ -13,7 +13,8 @@
 #define TAIL_MASK (~0ull >> TAIL_SHIFT) /* of a position in the tail: 43 bits */
 #define LAP_MASK (~0ull >> LAP_SHIFT)
 
-enum record_state { RECORD_RESERVED, RECORD_COMMITTED, RECORD_VOID };
+/* A mark is a committed record that is no datagram: record_ring_mark(). */
+enum record_state { RECORD_RESERVED, RECORD_COMMITTED, RECORD_VOID, RECORD_MARK };
 
 static inline uint32_t writer_of(uint64_t word)
 {

@@ -303,6 +303,11 @@ static void loop_at_exit(struct port_queue *q, bool held)
 {
 }
 
+/* The wire has no clock. */
+static void loop_stamp(struct port_queue *q)
+{
+}
+
 static bool loop_settle(struct port *port)
 {
 	return true;
@@ -423,11 +428,13 @@ static const struct port_ops loop_ops = {
 	.grant = loop_grant,
 	.idle = loop_idle,
 	.kernel_done = loop_kernel_done,
+	.moderate = port_moderates_nothing,
 	.move_flow = loop_move_flow,
 	.open_queue = loop_open_queue,
 	.rx_burst = loop_rx_burst,
 	.service = loop_service,
 	.settle = loop_settle,
+	.stamp = loop_stamp,
 	.reuseport_join = loop_share_join,
 	.reuseport_leave = loop_share_leave,
 	.reuseport_move = loop_share_move,

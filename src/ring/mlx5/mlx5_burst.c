@@ -82,30 +82,34 @@ static __attribute__((noinline)) void rx_idle(struct mlx5_queue *q)
 		mlx5_refill(q);
 }
 
-/* Makes a packet of a completion.  False: it tells of an error. */
-static inline bool receive(struct mlx5_queue *q, const struct mlx5_cqe64 *cqe, struct pkt **out)
+/* Makes a packet of a completion; stamps: with its ticks.  False: it tells of an error. */
+static inline __attribute__((always_inline)) bool
+receive(struct mlx5_queue *q, const struct mlx5_cqe64 *cqe, struct pkt **out, bool stamps)
 {
 	uint32_t frame, len = be32toh(cqe->byte_cnt);
 	struct pkt *pkt;
 
 	if (__builtin_expect(mlx5_cqe_opcode(cqe) != MLX5_CQE_RESP_SEND, 0) ||
-	    __builtin_expect(len > q->stride, 0))
+	    __builtin_expect(len > q->room, 0))
 		return false;
 	frame = q->posted[q->rq.tail++ & (q->rq.n - 1)];
 	pkt = &q->pkts[frame];
 	pkt->frame = frame_at(q, frame);
 	pkt->frame_len = len;
-	pkt->room = (uint32_t)q->stride;
+	pkt->room = (uint32_t)q->room;
 	pkt->pool = &q->base.pool;
 	pkt->stamp = 0;
 	pkt->tag = mlx5_cqe_tag(cqe);
 	pkt->flags = PKT_TAGGED | (mlx5_cqe_csum_ok(cqe) ? PKT_CSUM_OK : 0);
+	if (stamps)
+		pkt_arrival(pkt)->device = (nsec_t)be64toh(cqe->timestamp);
 	__builtin_prefetch(pkt->frame);
 	*out = pkt;
 	return true;
 }
 
-int mlx5_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
+static inline __attribute__((always_inline)) int rx(struct port_queue *base, struct pkt **pkts,
+						    int max, bool stamps)
 {
 	struct mlx5_queue *q = mlx5_queue_of(base);
 	const struct mlx5_cqe64 *cqe;
@@ -114,7 +118,7 @@ int mlx5_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 	if (__builtin_expect(q->failed, 0))
 		return 0;
 	while (n < max && (cqe = mlx5_cq_next(&q->rcq))) {
-		if (__builtin_expect(!receive(q, cqe, &pkts[n]), 0)) {
+		if (__builtin_expect(!receive(q, cqe, &pkts[n], stamps), 0)) {
 			mlx5_queue_fail(q, "receiving",
 					((const struct mlx5_err_cqe *)(const void *)cqe)->syndrome);
 			break;
@@ -130,7 +134,19 @@ int mlx5_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 	mlx5_cq_publish(&q->rcq);
 	if (q->rq.n - (q->rq.head - q->rq.tail) >= q->rx_batch)
 		mlx5_refill(q);
+	if (stamps)
+		mlx5_clock_stamp(&q->port->clock, pkts, n);
 	return n;
+}
+
+int mlx5_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
+{
+	return rx(base, pkts, max, false);
+}
+
+int mlx5_rx_burst_stamped(struct port_queue *base, struct pkt **pkts, int max)
+{
+	return rx(base, pkts, max, true);
 }
 
 /* ---- events ----------------------------------------------------------------------------------- */
@@ -226,7 +242,7 @@ struct pkt *mlx5_tx_get(struct port_queue *base)
 	frame = q->free[--base->frames_free];
 	pkt = &q->pkts[frame];
 	*pkt = (struct pkt){
-		.frame = frame_at(q, frame), .pool = &base->pool, .room = (uint32_t)q->stride};
+		.frame = frame_at(q, frame), .pool = &base->pool, .room = (uint32_t)q->room};
 	q->held++;
 	return pkt;
 }
@@ -314,7 +330,7 @@ int mlx5_tx_large(struct port_queue *base, const struct frame_large *large)
 {
 	struct mlx5_queue *q = mlx5_queue_of(base);
 	uint32_t at = mlx5_large_head(large->hdr);
-	uint32_t n = (uint32_t)((large->len + q->stride - 1) / q->stride), ds = at + n;
+	uint32_t n = (uint32_t)((large->len + q->room - 1) / q->room), ds = at + n;
 	uint8_t wqe[(MLX5_DS_MAX + 1) * MLX5_DS] __attribute__((aligned(16)));
 	struct tcp_part part[2] = {large->part[0], large->part[1]};
 
@@ -331,7 +347,7 @@ int mlx5_tx_large(struct port_queue *base, const struct frame_large *large)
 		uint8_t *to = frame_at(q, frame);
 
 		q->sent[q->sent_head++ & q->sent_mask] = frame;
-		mlx5_wqe_data(&q->sq, wqe, at++, to, take_payload(part, to, (uint32_t)q->stride));
+		mlx5_wqe_data(&q->sq, wqe, at++, to, take_payload(part, to, (uint32_t)q->room));
 	}
 	mlx5_sq_put_large(&q->sq, wqe, ds);
 	signal_last(q);

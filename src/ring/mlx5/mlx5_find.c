@@ -77,14 +77,21 @@ static uint8_t port_of(const char *device, const char *interface)
 	return word[0] && strcmp(word, interface) != 0 ? 0 : (uint8_t)port;
 }
 
-/* False: the device is not the interface's, or none that libmlx5 could serve. */
-static bool serves(const char *device, const char *interface)
+static bool is_ours(const char *device)
 {
 	char path[PATH_MAX], vendor[32];
 
 	snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/vendor", sysfs(), device);
 	read_word(path, vendor, sizeof(vendor));
-	if (strcmp(vendor, VENDOR) != 0)
+	return strcmp(vendor, VENDOR) == 0;
+}
+
+/* False: the device is not the interface's, or none that libmlx5 could serve. */
+static bool serves(const char *device, const char *interface)
+{
+	char path[PATH_MAX];
+
+	if (!is_ours(device))
 		return false;
 	snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/net/%s", sysfs(), device,
 		 interface);
@@ -121,4 +128,22 @@ int mlx5_find(const char *interface, struct mlx5_name *name, char why[PORT_WHY])
 			 "the port's own interface is served.\n",
 			 interface, name->device);
 	return rc;
+}
+
+bool mlx5_find_any(void)
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/class/infiniband", sysfs());
+	if (!exists(path))
+		return false;
+	dir = opendir(path);
+	while (dir && !found && (entry = readdir(dir)))
+		found = is_plain(entry->d_name) && is_ours(entry->d_name);
+	if (dir)
+		closedir(dir);
+	return found;
 }

@@ -62,10 +62,9 @@ static int steer(struct mlx5_queue *q, const struct mlx5_rule *rule, bool second
 		 struct ibv_flow **flow)
 {
 	struct mlx5_match match;
-	int saved = errno, rc = mlx5_match_of(q->port, &rule->key, second, rule->tag, &match);
+	int saved = errno, rc = 0;
 
-	if (rc)
-		return rc;
+	mlx5_match_of(q->port, &rule->key, second, rule->tag, &match);
 	errno = 0;
 	*flow = ibv_create_flow(q->qp, &match.attr);
 	if (!*flow)

@@ -5,7 +5,9 @@
 
 #include <pthread.h>
 
+#include "base/frame/frame_mem.h"
 #include "base/list.h"
+#include "ring/mlx5/mlx5_clock.h"
 #include "ring/mlx5/mlx5_moderate.h"
 #include "ring/mlx5/mlx5_verbs.h"
 #include "ring/mlx5/mlx5_wqe.h"
@@ -13,7 +15,8 @@
 
 #define MLX5_TX_RESERVE 64u /* frames that receiving leaves to send */
 #define MLX5_MTU_MAX 9000u
-#define MLX5_FRAME_ROOM 2048u		       /* bytes of a frame, at least */
+#define MLX5_FRAME_SIZE 2048u		       /* bytes of a frame's memory, at least */
+#define MLX5_HEADROOM 64u		       /* of these, in front of the frame */
 #define MLX5_BLOCK_DATA (MLX5_BLOCK / MLX5_DS) /* frames that a block refers to, at most */
 #define MLX5_TAGS 65536u		       /* flow tags, 0 is none */
 #define MLX5_RULE_LISTS 256u		       /* a power of two */
@@ -31,9 +34,11 @@ struct mlx5_port {
 	struct ibv_pd *pd;
 	struct mlx5_name name;
 	uint32_t max_wr, max_cqe;
-	int event_fd; /* readable: a queue has failed */
-	int claims;   /* see mlx5_claim.c; -1: no file */
+	struct port_ops stamping; /* of queues whose frames get times of arrival */
+	int event_fd;		  /* readable: a queue has failed */
+	int claims;		  /* see mlx5_claim.c; -1: no file */
 	pthread_mutex_t lock;
+	struct mlx5_clock clock; /* says itself */
 	/* lock */
 	struct list queues, shares;
 	struct list rules[MLX5_RULE_LISTS]; /* by the hash of their keys */
@@ -86,9 +91,10 @@ struct mlx5_queue {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *recv_cq, *send_cq;
 	struct ibv_qp *qp;
-	uint8_t *frames;
-	size_t stride, size; /* bytes: of a frame, of all */
-	struct pkt *pkts;    /* pkts[i] is for the i-th frame */
+	struct frame_mem mem;
+	uint8_t *memory, *frames;  /* frames: the first one, behind its headroom */
+	size_t stride, room, size; /* bytes: from frame to frame, of a frame, of all */
+	struct pkt *pkts;	   /* pkts[i] is for the i-th frame */
 	uint32_t lkey;
 	uint32_t cqn;
 	volatile uint64_t *arm_reg;
@@ -145,6 +151,9 @@ static inline struct flow_key mlx5_spelled(const struct flow_key *key)
  */
 int mlx5_find(const char *interface, struct mlx5_name *name, char why[PORT_WHY]);
 
+/* Is there a device that libmlx5 could serve, whatever its interface? */
+bool mlx5_find_any(void);
+
 /* ---- mlx5_device.c ---------------------------------------------------------------------------- */
 
 /* Opens the device and looks at its abilities.  0 or -errno and why. */
@@ -162,6 +171,8 @@ void mlx5_queue_fail(struct mlx5_queue *q, const char *what, unsigned syndrome);
 
 void mlx5_pool_put(struct pkt_pool *pool, struct pkt *pkt);
 int mlx5_rx_burst(struct port_queue *base, struct pkt **pkts, int max);
+/* The same, with PKT_ARRIVAL. */
+int mlx5_rx_burst_stamped(struct port_queue *base, struct pkt **pkts, int max);
 bool mlx5_arm(struct port_queue *base);
 bool mlx5_idle(struct port_queue *base);
 struct pkt *mlx5_tx_get(struct port_queue *base);
@@ -179,6 +190,8 @@ void mlx5_tx_drain(struct mlx5_queue *q);
 
 /* What the parameters say, for a queue that is being opened. */
 void mlx5_moderate_begin(struct mlx5_queue *q);
+/* holder: as struct port_ops says; no adaptation any more. */
+int mlx5_moderate(struct port_queue *base, uint16_t frames, uint16_t usec);
 /* holder, with adapt_after, about to sleep: what suits the frames that have arrived. */
 void mlx5_moderate_adapt(struct mlx5_queue *q);
 
@@ -222,19 +235,16 @@ void mlx5_tag_put(struct mlx5_port *port, const struct flow_key *key, uint32_t t
 /* The attribute of a rule, with room for its specifications. */
 struct mlx5_match {
 	_Alignas(8) struct ibv_flow_attr attr;
-	uint8_t specs[sizeof(struct ibv_flow_spec_eth) + sizeof(struct ibv_flow_spec_ipv4) +
+	uint8_t specs[sizeof(struct ibv_flow_spec_eth) + sizeof(struct ibv_flow_spec_ipv6) +
 		      sizeof(struct ibv_flow_spec_tcp_udp) +
 		      sizeof(struct ibv_flow_spec_action_tag)];
 };
 
 /* The key that stands for all groups of one Ethernet address, whatever the port. */
 struct flow_key mlx5_group_key(const struct flow_key *key);
-/*
- * What the card matches for the key, and the tag that it gives such frames; 0: none.
- * -EAFNOSUPPORT: not IPv4.
- */
-int mlx5_match_of(const struct mlx5_port *port, const struct flow_key *key, bool second,
-		  uint32_t tag, struct mlx5_match *match);
+/* What the card matches for the key, and the tag that it gives such frames; 0: none. */
+void mlx5_match_of(const struct mlx5_port *port, const struct flow_key *key, bool second,
+		   uint32_t tag, struct mlx5_match *match);
 
 /* ---- mlx5_claim.c ----------------------------------------------------------------------------- */
 

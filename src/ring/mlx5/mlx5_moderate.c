@@ -41,23 +41,35 @@ struct mlx5_moderation mlx5_moderation_for(uint32_t frames, nsec_t time)
 }
 
 /* libibverbs writes errno; a call of the program that sleeps must not. */
-static void set(struct mlx5_queue *q, struct mlx5_moderation to)
+static int set(struct mlx5_queue *q, struct mlx5_moderation to)
 {
 	struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE,
 					  .moderate = {to.frames, to.usec}};
 	int saved = errno, rc;
 
 	if (mlx5_moderation_eq(to, q->moderation))
-		return;
+		return 0;
 	rc = ibv_modify_cq(q->recv_cq, &attr);
+	rc = rc > 0 ? -rc : rc;
 	if (rc) {
 		log_debug("%s: the card does not moderate its events: %s", q->port->base.name,
-			  strerrordesc_np(rc < 0 ? -rc : rc));
+			  strerrordesc_np(-rc));
 		q->adapt_after = 0;
 	} else {
 		q->moderation = to;
 	}
 	errno = saved;
+	return rc;
+}
+
+int mlx5_moderate(struct port_queue *base, uint16_t frames, uint16_t usec)
+{
+	struct mlx5_queue *q = mlx5_queue_of(base);
+	int rc = set(q, both(frames, usec));
+
+	if (!rc)
+		q->adapt_after = 0;
+	return rc;
 }
 
 void mlx5_moderate_begin(struct mlx5_queue *q)

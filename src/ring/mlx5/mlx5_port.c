@@ -148,7 +148,10 @@ static int mlx5_service(struct port *base, int fds[PORT_FDS_MAX])
 		return 0; /* the descriptors stay readable */
 	fds[0] = port->context->async_fd;
 	fds[1] = port->event_fd;
-	return 2;
+	mutex_lock(&port->lock);
+	fds[2] = mlx5_clock_serve(&port->clock);
+	mutex_unlock(&port->lock);
+	return fds[2] < 0 ? 2 : 3;
 }
 
 /* ---- opening ---------------------------------------------------------------------------------- */
@@ -158,6 +161,7 @@ static void mlx5_free_port(struct port *base)
 	struct mlx5_port *port = mlx5_port_of(base);
 	int saved = errno;
 
+	mlx5_clock_fini(&port->clock);
 	mlx5_device_close(port);
 	if (port->claims >= 0)
 		sys_close(port->claims);
@@ -165,6 +169,18 @@ static void mlx5_free_port(struct port *base)
 	pthread_mutex_destroy(&port->lock);
 	mem_free(port);
 	errno = saved;
+}
+
+static void mlx5_stamp(struct port_queue *base)
+{
+	struct mlx5_port *port = mlx5_port_of(base->port);
+
+	if (!port->clock.reads && port->clock.conversion == MLX5_CONVERT_NONE)
+		return;
+	mutex_lock(&port->lock);
+	mlx5_clock_run(&port->clock);
+	mutex_unlock(&port->lock);
+	base->ops = &port->stamping;
 }
 
 static const struct port_ops mlx5_ops = {
@@ -183,11 +199,13 @@ static const struct port_ops mlx5_ops = {
 	.grant = mlx5_grant,
 	.idle = mlx5_idle,
 	.kernel_done = mlx5_kernel_done,
+	.moderate = mlx5_moderate,
 	.move_flow = mlx5_move_flow,
 	.open_queue = mlx5_open_queue,
 	.rx_burst = mlx5_rx_burst,
 	.service = mlx5_service,
 	.settle = mlx5_settle,
+	.stamp = mlx5_stamp,
 	.reuseport_join = mlx5_share_join,
 	.reuseport_leave = mlx5_share_leave,
 	.reuseport_move = mlx5_share_move,
@@ -221,6 +239,8 @@ static int check_link(const struct link *link, char why[PORT_WHY])
 static void describe(struct mlx5_port *port, const struct link *link)
 {
 	port->base.ops = &mlx5_ops;
+	port->stamping = mlx5_ops;
+	port->stamping.rx_burst = mlx5_rx_burst_stamped;
 	port->base.ifindex = link->ifindex;
 	memcpy(port->base.name, link->name, sizeof(port->base.name));
 	memcpy(port->base.mac, link->mac, sizeof(port->base.mac));
@@ -268,6 +288,9 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 		return rc;
 	}
 	pthread_mutex_init(&port->lock, NULL);
+	mlx5_clock_init(&port->clock, port->context);
+	port->base.can.timestamps = port->clock.conversion != MLX5_CONVERT_NONE;
+	port->base.can.kernel_stamps = port->clock.khz != 0;
 	port->claims = mlx5_claims_open();
 	*out = &port->base;
 	return 0;

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/mman.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -52,21 +51,25 @@ static uint32_t wanted(int64_t asked, uint32_t most, uint32_t device)
 static int alloc_frames(struct mlx5_queue *q, uint32_t rx, uint32_t tx)
 {
 	uint32_t n = 2 * rx > FRAMES_MIN ? 2 * rx : FRAMES_MIN;
+	int rc;
 
-	q->stride = (q->port->base.can.frame_max + 63) / 64 * 64;
-	if (q->stride < MLX5_FRAME_ROOM)
-		q->stride = MLX5_FRAME_ROOM;
+	q->stride = (MLX5_HEADROOM + q->port->base.can.frame_max + 63) / 64 * 64;
+	if (q->stride < MLX5_FRAME_SIZE)
+		q->stride = MLX5_FRAME_SIZE;
+	q->room = q->stride - MLX5_HEADROOM;
 	q->size = (n * q->stride + 4095) & ~(size_t)4095;
-	q->frames = mem_map(q->size);
+	rc = frame_mem_get(&q->mem, q->size);
+	if (rc)
+		return rc;
+	q->memory = q->mem.addr;
+	q->frames = q->memory + MLX5_HEADROOM;
 	q->pkts = mem_aligned(sizeof(struct pkt), n * sizeof(*q->pkts));
 	q->free = mem_alloc(n * sizeof(*q->free));
 	q->posted = mem_alloc(rx * sizeof(*q->posted));
 	q->sent = mem_alloc(tx * MLX5_BLOCK_DATA * sizeof(*q->sent));
 	q->signals = mem_alloc(tx * sizeof(*q->signals));
-	if (!q->frames || !q->pkts || !q->free || !q->posted || !q->sent || !q->signals)
+	if (!q->pkts || !q->free || !q->posted || !q->sent || !q->signals)
 		return -ENOMEM;
-	/* A child that writes to such a page would take it away from the card. */
-	madvise(q->frames, q->size, MADV_DONTFORK);
 	q->base.frames = q->base.frames_free = n;
 	for (uint32_t i = 0; i < n; i++)
 		q->free[i] = n - 1 - i;
@@ -75,8 +78,7 @@ static int alloc_frames(struct mlx5_queue *q, uint32_t rx, uint32_t tx)
 
 static void free_frames(struct mlx5_queue *q)
 {
-	if (q->frames)
-		mem_unmap(q->frames, q->size);
+	frame_mem_put(&q->mem);
 	mem_free(q->pkts);
 	mem_free(q->free);
 	mem_free(q->posted);
@@ -208,7 +210,7 @@ static int start(struct mlx5_queue *q, char why[PORT_WHY])
 	if (rc)
 		return refuse(why, q, "state in which it works");
 	mlx5_sq_prepare(&q->sq, q->lkey);
-	mlx5_rq_prepare(&q->rq, (uint32_t)q->stride, q->lkey);
+	mlx5_rq_prepare(&q->rq, (uint32_t)q->room, q->lkey);
 	mlx5_refill(q);
 	return 0;
 }
@@ -261,11 +263,12 @@ static int make(struct mlx5_queue *q, char why[PORT_WHY])
 	uint32_t tx = wanted(params.tx_wre, TX_MAX, port->max_wr);
 	int rc;
 
-	errno = ENOMEM;
-	if (rx < WR_MIN || tx < WR_MIN || alloc_frames(q, rx, tx))
+	rc = rx < WR_MIN || tx < WR_MIN ? -ENOMEM : alloc_frames(q, rx, tx);
+	errno = -rc;
+	if (rc)
 		return refuse(why, q, "memory for frames");
 	errno = 0;
-	q->mr = mlx5_verbs.reg_mr(port->pd, q->frames, q->size, IBV_ACCESS_LOCAL_WRITE);
+	q->mr = mlx5_verbs.reg_mr(port->pd, q->memory, q->size, IBV_ACCESS_LOCAL_WRITE);
 	if (!q->mr)
 		return refuse(why, q, "memory region");
 	q->lkey = q->mr->lkey;

@@ -64,10 +64,10 @@ int mlx5_verbs_get(char why[PORT_WHY])
 	if (rc)
 		return rc;
 	/*
-	 * Before the first registration: in a forked child the registered pages must not be
-	 * copied lazily.  An error means that the kernel copies them at fork already.
+	 * Without ibv_fork_init(), which takes each page with registered memory from forked children,
+	 * also those of the program (direct rings), which hold other things, too.  It is for kernels
+	 * before Linux 5.9: later ones give the child copies of pages that a device uses.
 	 */
-	mlx5_verbs.fork_init();
 	is_open = true;
 	return 0;
 }

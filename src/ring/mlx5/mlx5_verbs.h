@@ -28,7 +28,6 @@
 	X(destroy_comp_channel, ibv_destroy_comp_channel) \
 	X(destroy_cq, ibv_destroy_cq)                     \
 	X(destroy_qp, ibv_destroy_qp)                     \
-	X(fork_init, ibv_fork_init)                       \
 	X(free_device_list, ibv_free_device_list)         \
 	X(get_async_event, ibv_get_async_event)           \
 	X(get_device_list, ibv_get_device_list)           \
@@ -39,8 +38,9 @@
 	X(query_port, ibv_query_port)                     \
 	X(reg_mr, ibv_reg_mr)
 
-#define MLX5_DIRECT(X)               \
-	X(init_obj, mlx5dv_init_obj) \
+#define MLX5_DIRECT(X)                           \
+	X(get_clock_info, mlx5dv_get_clock_info) \
+	X(init_obj, mlx5dv_init_obj)             \
 	X(is_supported, mlx5dv_is_supported)
 
 struct mlx5_verbs {

@@ -7,9 +7,11 @@
 #ifndef RING_MLX5_PORT_MLX5_H
 #define RING_MLX5_PORT_MLX5_H
 
+#include "ring/direct.h"
 #include "ring/ports.h"
 
 extern const struct port_kind port_mlx5_kind;
+extern const struct direct_kind mlx5_direct_kind;
 
 /*
  * Any thread, one at a time: is it the interface of a card, and can the libraries be opened?  0;

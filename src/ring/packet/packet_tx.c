@@ -141,9 +141,10 @@ void packet_tx_close(struct packet_tx *tx)
 
 static int send_now(const struct packet_tx *tx, const struct frame_large *large)
 {
+	bool v4 = large->head[ETH_HDR] >> 4 == 4;
 	struct virtio_net_hdr virtio = {
 		.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-		.gso_type = VIRTIO_NET_HDR_GSO_TCPV4,
+		.gso_type = v4 ? VIRTIO_NET_HDR_GSO_TCPV4 : VIRTIO_NET_HDR_GSO_TCPV6,
 		.hdr_len = (uint16_t)large->hdr,
 		.gso_size = (uint16_t)large->mss,
 		.csum_start = large->l4,
@@ -156,7 +157,7 @@ static int send_now(const struct packet_tx *tx, const struct frame_large *large)
 		{(void *)(uintptr_t)large->part[1].data, large->part[1].len},
 	};
 	struct sockaddr_ll to = {.sll_family = AF_PACKET,
-				 .sll_protocol = htons(ETH_P_IP),
+				 .sll_protocol = htons(v4 ? ETH_P_IP : ETH_P_IPV6),
 				 .sll_ifindex = tx->ifindex,
 				 .sll_halen = ETH_ALEN};
 	struct msghdr msg = {.msg_name = &to,

@@ -12,6 +12,12 @@
  */
 int port_xdp_open(int ifindex, struct port **port, char why[PORT_WHY]);
 
+/* The same for a device that belongs to `master`. */
+int port_xdp_open_slave(int ifindex, int master, struct port **port, char why[PORT_WHY]);
+
+/* Do devices of this kind take frames of the device under them (macvlan, ipvlan)? */
+bool port_xdp_is_sharing(const char *kind);
+
 /* Serves Ethernet interfaces that belong to no other device. */
 extern const struct port_kind port_xdp_kind;
 

@@ -15,8 +15,8 @@
 #include "base/mem.h"
 #include "ring/xdp/xdp_internal.h"
 
-#define BIG_ROOM (65535 + 18) /* an IP packet of any size, Ethernet and one tag */
-#define BIGS_MAX 128	      /* of one queue, also in packets that are in use: 8 MB */
+#define BIG_ROOM (ETH_HDR + ETH_TAG + IP6_HDR + 65535) /* an IP packet of any size */
+#define BIGS_MAX 128 /* of one queue, also in packets that are in use: 8 MB */
 
 struct xdp_big {
 	struct pkt pkt;

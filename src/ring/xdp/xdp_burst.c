@@ -331,6 +331,52 @@ int xdp_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 	return __builtin_expect(q->zerocopy, 0) ? rx_driven(q, pkts, max) : 0;
 }
 
+/* ---- times of arrival --------------------------------------------------------- */
+
+#define CLOCKS_DIFFER (20 * NSEC_PER_USEC) /* by more than two readings: the clock was set */
+
+/* CLOCK_REALTIME less CLOCK_MONOTONIC: the same until the clock is set, so that times are in order. */
+static nsec_t real_ahead(struct xdp_queue *q, nsec_t now)
+{
+	nsec_t ahead = clock_real() - now, error = ahead - q->real_ahead;
+
+	if (error > CLOCKS_DIFFER || error < -CLOCKS_DIFFER)
+		q->real_ahead = ahead;
+	return q->real_ahead;
+}
+
+/* The XDP program wrote the time of each in front of it, but not of those that xdp_big.c joined. */
+static void stamp_pkts(struct xdp_queue *q, struct pkt **pkts, int n)
+{
+	nsec_t now = clock_now(), ahead = real_ahead(q, now), at;
+
+	for (int i = 0; i < n; i++) {
+		struct pkt *pkt = pkts[i];
+
+		if (pkt->pool != &q->base.pool ||
+		    (1u << q->frame_shift) - pkt->room < sizeof(struct pkt_arrival))
+			continue;
+		memcpy(&at, pkt->frame - sizeof(at), sizeof(at));
+		/* The next frame here may have no time: it must not have this one. */
+		pkt_arrival(pkt)->device = 0;
+		if (at <= 0 || at > now + CLOCKS_DIFFER)
+			continue;
+		pkt_arrival(pkt)->real = at + ahead;
+		pkt->flags |= PKT_ARRIVAL;
+	}
+}
+
+int xdp_rx_burst_stamped(struct port_queue *base, struct pkt **pkts, int max)
+{
+	struct xdp_queue *q = queue_of(base);
+	int n = xdp_rx_burst(base, pkts, max);
+
+	/* Pairs with the program's store; which burst sees it first does not matter. */
+	if (n && !__atomic_load_n(q->unstamped, __ATOMIC_RELAXED))
+		stamp_pkts(q, pkts, n);
+	return n;
+}
+
 /* The descriptors of AF_XDP are readable while there are frames. */
 bool xdp_arm(struct port_queue *base)
 {

@@ -42,10 +42,11 @@ static int check(struct xdp_device *dev, char why[PORT_WHY])
 	return 0;
 }
 
-int xdp_check_device(struct xdp_device *dev, int ifindex, char why[PORT_WHY])
+int xdp_check_device(struct xdp_device *dev, int ifindex, int master, char why[PORT_WHY])
 {
 	int rc = xdp_device_query(dev, ifindex);
 
+	dev->master = master;
 	if (rc)
 		return xdp_why(why, rc, "Interface number %d: %s.\n", ifindex,
 			       rc == -EXDEV ? "it is of another network namespace than this thread"
@@ -53,10 +54,10 @@ int xdp_check_device(struct xdp_device *dev, int ifindex, char why[PORT_WHY])
 	return check(dev, why);
 }
 
-int xdp_check(int ifindex, struct xdp_facts *facts, char why[PORT_WHY])
+int xdp_check(int ifindex, int master, struct xdp_facts *facts, char why[PORT_WHY])
 {
 	struct xdp_device dev = {0};
-	int rc = xdp_check_device(&dev, ifindex, why);
+	int rc = xdp_check_device(&dev, ifindex, master, why);
 
 	memcpy(facts->name, dev.name, sizeof(facts->name));
 	facts->rx_queues = dev.rx_queues;
@@ -70,16 +71,16 @@ int xdp_check(int ifindex, struct xdp_facts *facts, char why[PORT_WHY])
 	return rc == -EAGAIN ? 0 : rc;
 }
 
-int xdp_try(int ifindex, char text[PORT_WHY])
+int xdp_try(int ifindex, int master, char text[PORT_WHY])
 {
 	struct xdp_device dev;
 	struct port *port;
 	int rc;
 
-	rc = port_xdp_open(ifindex, &port, text);
+	rc = port_xdp_open_slave(ifindex, master, &port, text);
 	if (rc)
 		return rc;
-	rc = xdp_check_device(&dev, ifindex, text);
+	rc = xdp_check_device(&dev, ifindex, master, text);
 	if (!rc)
 		xdp_mode_of(text, (const struct xdp_port *)port, &dev);
 	port->ops->free_port(port);

@@ -20,12 +20,13 @@ struct xdp_facts {
 
 /*
  * Would port_xdp_open() serve the interface, for a process that has the capabilities?  Attaches
- * nothing.  facts are filled in, except after -ENODEV and -EXDEV.
+ * nothing.  master: the device that it may belong to; 0: none.  facts are filled in, except after
+ * -ENODEV and -EXDEV.
  */
-int xdp_check(int ifindex, struct xdp_facts *facts, char why[PORT_WHY]);
+int xdp_check(int ifindex, int master, struct xdp_facts *facts, char why[PORT_WHY]);
 
 /* Opens the interface as a program would, and closes it.  0: text, one line, says how it went. */
-int xdp_try(int ifindex, char text[PORT_WHY]);
+int xdp_try(int ifindex, int master, char text[PORT_WHY]);
 
 /* any: is the capability among the effective ones? */
 bool xdp_have_cap(unsigned cap);

@@ -4,6 +4,7 @@
 #include <linux/ethtool.h>
 #include <linux/if.h>
 #include <linux/if_arp.h>
+#include <linux/net_tstamp.h>
 #include <linux/sockios.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,11 +71,14 @@ static void query_queues(struct xdp_device *dev, int fd, struct ifreq *ifr)
 static void query_ethtool(struct xdp_device *dev, int fd, struct ifreq *ifr)
 {
 	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+	struct ethtool_ts_info stamps = {.cmd = ETHTOOL_GET_TS_INFO};
 
 	dev->carrier = has_carrier(fd, ifr);
 	if (!ethtool(fd, ifr, &info))
 		snprintf(dev->driver, sizeof(dev->driver), "%.31s", info.driver);
 	query_queues(dev, fd, ifr);
+	dev->stamps = !ethtool(fd, ifr, &stamps) &&
+		      (stamps.so_timestamping & SOF_TIMESTAMPING_RX_HARDWARE);
 }
 
 static int query(struct xdp_device *dev, int fd)

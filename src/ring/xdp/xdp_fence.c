@@ -23,7 +23,8 @@
 
 struct grant {
 	struct list link;
-	struct flow_key key; /* a local address of 0: any address; a remote port of 0: any sender */
+	struct flow_key
+		key; /* a local address of 0: any of its family; a remote port of 0: any sender */
 };
 
 /* ---- the list of grants ---------------------------------------------------------------- */
@@ -35,7 +36,9 @@ static bool covers(const struct flow_key *grant, const struct flow_key *key)
 	if (grant->remote_port &&
 	    (grant->remote_port != key->remote_port || !addr_eq(&grant->remote, &key->remote)))
 		return false;
-	return addr_is_any(&grant->local) || addr_eq(&grant->local, &key->local);
+	if (addr_is_any(&grant->local))
+		return addr_is_v4(&grant->local) == addr_is_v4(&key->local);
+	return addr_eq(&grant->local, &key->local);
 }
 
 static bool is_listed(const struct xdp_port *port, const struct flow_key *key)
@@ -60,8 +63,6 @@ int xdp_grant(struct port *base, const struct flow_key *key)
 
 	if (port->fenced)
 		return -EPERM;
-	if (!addr_is_v4(&key->local))
-		return -EAFNOSUPPORT;
 	if (is_listed(port, key))
 		return 0;
 	grant = mem_alloc(sizeof(*grant));
@@ -86,11 +87,12 @@ void xdp_grants_free(struct xdp_port *port)
 
 /* ---- the maps ---------------------------------------------------------------------------- */
 
-static struct xdp_steer_grant entry_of(const struct flow_key *key, unsigned slot)
+static struct xdp_steer_grant entry_of(const struct xdp_port *port, const struct flow_key *key,
+				       unsigned slot)
 {
 	return (struct xdp_steer_grant){
-		.local = addr_v4_of(&key->local),
-		.remote = key->remote_port ? addr_v4_of(&key->remote) : 0,
+		.local = xdp_key_addr(port, &key->local),
+		.remote = key->remote_port ? xdp_key_addr(port, &key->remote) : 0,
 		.local_port = key->local_port,
 		.remote_port = key->remote_port,
 		.slot = (uint16_t)slot,
@@ -100,7 +102,7 @@ static struct xdp_steer_grant entry_of(const struct flow_key *key, unsigned slot
 
 static int grant_slot(const struct xdp_port *port, const struct flow_key *key, unsigned slot)
 {
-	struct xdp_steer_grant entry = entry_of(key, slot);
+	struct xdp_steer_grant entry = entry_of(port, key, slot);
 
 	return map_update(port->grants_fd, &entry, slot, BPF_ANY);
 }

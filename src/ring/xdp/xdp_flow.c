@@ -19,13 +19,14 @@ struct entry {
 		struct xdp_steer_key5 key5;
 	};
 	bool is5;
+	struct xdp_steer_exact exact; /* IPv4: zero */
 };
 
 #define BATCH 128u
 
 /* Some entries of a map. */
 struct batch {
-	uint8_t keys[BATCH * sizeof(struct xdp_steer_key5)];
+	uint8_t keys[BATCH * sizeof(struct xdp_steer_exact)]; /* the largest */
 	uint32_t values[BATCH];
 	uint32_t count;
 	uint32_t out; /* the position after them */
@@ -49,25 +50,25 @@ static int map_lookup_batch(int map, const uint32_t *in, struct batch *b)
 	return rc;
 }
 
-static int entry_of(const struct xdp_port *port, const struct flow_key *key, struct entry *e)
+static struct entry entry_of(const struct xdp_port *port, const struct flow_key *key)
 {
-	if (!addr_is_v4(&key->local))
-		return -EAFNOSUPPORT;
-	*e = (struct entry){.is5 = key->remote_port != 0};
+	struct entry entry = {.is5 = key->remote_port != 0, .exact = xdp_exact_of(key)};
+	struct entry *e = &entry;
+
 	if (e->is5) {
 		e->map = port->flows5_fd;
 		e->key5 = (struct xdp_steer_key5){
-			.local = addr_v4_of(&key->local),
-			.remote = addr_v4_of(&key->remote),
+			.local = xdp_key_addr(port, &key->local),
+			.remote = xdp_key_addr(port, &key->remote),
 			.local_port = key->local_port,
 			.remote_port = key->remote_port,
 			.proto = key->proto,
 		};
 	} else {
 		e->map = port->flows3_fd;
-		e->key3 = xdp_key3_of(key);
+		e->key3 = xdp_key3_of(port, key);
 	}
-	return 0;
+	return entry;
 }
 
 /* Changes the number of entries of a map; the program skips the map while this is zero. */
@@ -76,6 +77,59 @@ static void count(uint32_t *entries, uint32_t by)
 	/* Pairs with find_entry() of the program, and with find_entry() and clear_map() here. */
 	__atomic_fetch_add(entries, by, __ATOMIC_SEQ_CST);
 }
+
+/* ---- exact flows: IPv6 ------------------------------------------------------------------ */
+
+struct xdp_steer_exact xdp_exact_of(const struct flow_key *key)
+{
+	struct xdp_steer_exact exact = {.local_port = key->local_port, .proto = key->proto};
+
+	if (addr_is_v4(&key->local))
+		return (struct xdp_steer_exact){.proto = 0};
+	memcpy(exact.local, &key->local, sizeof(exact.local));
+	if (key->remote_port) {
+		memcpy(exact.remote, &key->remote, sizeof(exact.remote));
+		exact.remote_port = key->remote_port;
+	}
+	return exact;
+}
+
+int xdp_exact_set(struct xdp_port *port, const struct xdp_steer_exact *exact, uint32_t value,
+		  bool *added)
+{
+	int rc;
+
+	*added = false;
+	if (!exact->proto)
+		return 0;
+	count(&port->conf->flows6, 1);
+	rc = map_update(port->exact_fd, exact, value, BPF_NOEXIST);
+	*added = !rc;
+	if (rc)
+		count(&port->conf->flows6, -1u);
+	if (rc == -EEXIST)
+		rc = map_update(port->exact_fd, exact, value, BPF_EXIST);
+	return rc == -E2BIG ? -ENOSPC : rc;
+}
+
+void xdp_exact_drop(struct xdp_port *port, const struct xdp_steer_exact *exact, uint32_t value)
+{
+	uint32_t is;
+
+	if (exact->proto && !map_lookup(port->exact_fd, exact, &is) && is == value &&
+	    !map_delete(port->exact_fd, exact))
+		count(&port->conf->flows6, -1u);
+}
+
+/* The flow's entry names the queue now. */
+static int exact_moved(struct xdp_port *port, const struct entry *e, unsigned slot)
+{
+	bool added;
+
+	return xdp_exact_set(port, &e->exact, slot, &added);
+}
+
+/* ---- entries ----------------------------------------------------------------------------- */
 
 static void count_flows5(struct xdp_port *port, uint32_t by)
 {
@@ -133,32 +187,51 @@ static int add_conn(struct xdp_port *port, const struct entry *e, unsigned slot)
 	return xdp_conn_add(port, &e->key5, slot);
 }
 
-int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
+static int add_entry(struct xdp_port *port, const struct entry *e, unsigned slot)
 {
-	struct xdp_queue *q = (struct xdp_queue *)base;
-	struct xdp_port *port = (struct xdp_port *)base->port;
-	struct entry e;
 	int rc;
 
-	rc = entry_of(port, key, &e);
-	if (rc)
-		return rc;
-	if (!xdp_may_have(port, key))
-		return -ENOSPC;
-	if (e.is5) {
-		rc = add_conn(port, &e, q->slot);
+	if (e->is5) {
+		rc = add_conn(port, e, slot);
 		if (rc != -ENOSPC)
 			return rc;
 		count_flows5(port, 1);
 	} else {
-		xdp_kernel_set(port, &e.key3, q->slot);
+		xdp_kernel_set(port, &e->key3, slot);
 	}
-	rc = map_update(e.map, &e.key3, q->slot, BPF_NOEXIST);
+	rc = map_update(e->map, &e->key3, slot, BPF_NOEXIST);
 	if (rc == -EEXIST)
-		rc = replace_dead(port, &e, q->slot);
-	if (rc && e.is5)
+		rc = replace_dead(port, e, slot);
+	if (rc && e->is5)
 		count_flows5(port, -1u);
 	return rc == -E2BIG ? -ENOSPC : rc;
+}
+
+/* First the exact flow: with the entry alone, the kernel would get the frames. */
+static int add_exact(struct xdp_port *port, const struct entry *e, unsigned slot)
+{
+	uint32_t old;
+	bool had = !map_lookup(port->exact_fd, &e->exact, &old), added = false;
+	int rc = had ? 0 : xdp_exact_set(port, &e->exact, slot, &added);
+
+	if (!rc)
+		rc = add_entry(port, e, slot);
+	if (!rc && had) /* of a dead process, or of a share that had the flow */
+		return exact_moved(port, e, slot);
+	if (rc && added)
+		xdp_exact_drop(port, &e->exact, slot);
+	return rc;
+}
+
+int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
+{
+	struct xdp_queue *q = (struct xdp_queue *)base;
+	struct xdp_port *port = (struct xdp_port *)base->port;
+	struct entry e = entry_of(port, key);
+
+	if (!xdp_may_have(port, key))
+		return -ENOSPC;
+	return e.exact.proto ? add_exact(port, &e, q->slot) : add_entry(port, &e, q->slot);
 }
 
 bool xdp_slot_is_ours(const struct xdp_port *port, unsigned slot)
@@ -169,33 +242,33 @@ bool xdp_slot_is_ours(const struct xdp_port *port, unsigned slot)
 	       !group_slot_is_dead(g, slot);
 }
 
-/* As entry_of().  *slot: the one with the connection in the table of local ports, if any. */
-static int entry_and_conn(const struct xdp_port *port, const struct flow_key *key, struct entry *e,
-			  unsigned *slot)
+/* The slot with the connection in the table of local ports, if any. */
+static unsigned conn_slot(const struct xdp_port *port, const struct entry *e)
 {
-	int rc = entry_of(port, key, e);
+	return e->is5 ? xdp_conn_find(port, &e->key5) : XDP_STEER_SLOTS;
+}
 
-	*slot = !rc && e->is5 ? xdp_conn_find(port, &e->key5) : XDP_STEER_SLOTS;
-	return rc;
+static int move_entry(struct xdp_port *port, const struct entry *e, unsigned to)
+{
+	unsigned from = conn_slot(port, e);
+
+	if (xdp_slot_is_ours(port, from))
+		return xdp_conn_move(port, &e->key5, from, to);
+	if (!xdp_slot_is_ours(port, find_entry(port, e)))
+		return -ENOENT;
+	if (!e->is5)
+		xdp_kernel_move(port, &e->key3, to);
+	return map_update(e->map, &e->key3, to, BPF_EXIST);
 }
 
 int xdp_move_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct xdp_queue *q = (struct xdp_queue *)base;
 	struct xdp_port *port = (struct xdp_port *)base->port;
-	unsigned from;
-	struct entry e;
-	int rc = entry_and_conn(port, key, &e, &from);
+	struct entry e = entry_of(port, key);
+	int rc = move_entry(port, &e, q->slot);
 
-	if (rc)
-		return rc;
-	if (xdp_slot_is_ours(port, from))
-		return xdp_conn_move(port, &e.key5, from, q->slot);
-	if (!xdp_slot_is_ours(port, find_entry(port, &e)))
-		return -ENOENT;
-	if (!e.is5)
-		xdp_kernel_move(port, &e.key3, q->slot);
-	return map_update(e.map, &e.key3, q->slot, BPF_EXIST);
+	return rc ? rc : exact_moved(port, &e, q->slot);
 }
 
 /* The exporting process does not change the entry: it waits until we tell it that we took it. */
@@ -203,19 +276,16 @@ int xdp_take_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct xdp_queue *q = (struct xdp_queue *)base;
 	struct xdp_port *port = (struct xdp_port *)base->port;
-	unsigned from;
-	struct entry e;
-	int rc = entry_and_conn(port, key, &e, &from);
+	struct entry e = entry_of(port, key);
+	unsigned from = conn_slot(port, &e);
 
-	if (rc)
-		return rc;
 	if (!xdp_may_have(port, key))
 		return -ENOSPC;
 	if (from != XDP_STEER_SLOTS && !xdp_conn_move(port, &e.key5, from, q->slot))
-		return 0;
+		return exact_moved(port, &e, q->slot);
 	if (find_entry(port, &e) != XDP_STEER_SLOTS &&
 	    !map_update(e.map, &e.key3, q->slot, BPF_EXIST))
-		return 0;
+		return exact_moved(port, &e, q->slot);
 	return xdp_add_flow(base, key);
 }
 
@@ -223,12 +293,11 @@ int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct xdp_queue *q = (struct xdp_queue *)base;
 	struct xdp_port *port = (struct xdp_port *)base->port;
-	struct entry e;
+	struct entry e = entry_of(port, key);
 	int rc;
 
-	rc = entry_of(port, key, &e);
-	if (rc)
-		return rc;
+	/* First, and only while it is this queue's: another process may add the flow then. */
+	xdp_exact_drop(port, &e.exact, q->slot);
 	if (e.is5 && !xdp_conn_del(port, &e.key5, q->slot))
 		return 0;
 	/* Not in the table, so the map's entry is of this process: no look-up is needed. */
@@ -243,12 +312,9 @@ int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
 bool xdp_flow_is_foreign(struct port *base, const struct flow_key *key)
 {
 	const struct xdp_port *port = (const struct xdp_port *)base;
-	struct entry e;
-	unsigned slot;
+	struct entry e = entry_of(port, key);
+	unsigned slot = xdp_conn_find(port, &e.key5);
 
-	if (entry_of(port, key, &e))
-		return false;
-	slot = xdp_conn_find(port, &e.key5);
 	if (slot == XDP_STEER_SLOTS)
 		slot = find_entry(port, &e);
 	return slot != XDP_STEER_SLOTS && !xdp_slot_is_ours(port, slot) &&
@@ -284,6 +350,7 @@ void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS])
 	clear_map(port->flows5_fd, sizeof(struct xdp_steer_key5), &port->conf->flows5, slots);
 	clear_map(port->flows3_fd, sizeof(struct xdp_steer_key3), NULL, slots);
 	clear_map(port->kernel_fd, sizeof(struct xdp_steer_key3), &port->conf->kernel, slots);
+	clear_map(port->exact_fd, sizeof(struct xdp_steer_exact), &port->conf->flows6, slots);
 	/* Last: with an entry but no socket, the kernel would get the SYN of a new connection. */
 	for (unsigned slot = 0; slot < XDP_STEER_SLOTS; slot++)
 		for (unsigned i = 0; slots[slot] && i < port->group.queues; i++)

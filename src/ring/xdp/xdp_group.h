@@ -47,7 +47,7 @@
 #define XDP_GROUP_REAP 256u /* most completions that are taken at once */
 
 #define GROUP_MAGIC 0x7067786400616d76ull
-#define GROUP_VERSION 7u
+#define GROUP_VERSION 8u
 #define GROUP_MEMBERS 128 /* 32 processes, and those that died and are not reclaimed yet */
 
 /* ---- owner words ---------------------------------------------------------------- */
@@ -130,6 +130,7 @@ struct group_audit {
 /* A flow with several receivers.  The program's part of it is struct xdp_steer_share. */
 struct group_share {
 	struct xdp_steer_key3 key;
+	struct xdp_steer_exact exact; /* IPv4: zero */
 	struct reuseport_members members;
 };
 

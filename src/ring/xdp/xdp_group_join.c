@@ -28,7 +28,7 @@
 #define OTHER_MAX (300 * NSEC_PER_MSEC) /* the same, if another user seems to have the interface */
 #define SETTLE_MAX (5 * NSEC_PER_SEC)	/* for the carrier, after the program was attached */
 #define PAUSE (5 * NSEC_PER_MSEC)
-#define FIXED_FDS 15 /* descriptors that are handed over, without the anchors */
+#define FIXED_FDS 16 /* descriptors that are handed over, without the anchors */
 #define FDS_MAX (FIXED_FDS + XDP_STEER_QUEUES)
 
 enum hello_kind { HELLO_NEW, HELLO_MEMBER, HELLO_ANSWER, HELLO_NONE /* never sent */ };
@@ -58,6 +58,7 @@ static unsigned shared_fds(struct xdp_port *port, int *fds[FDS_MAX])
 	fds[n++] = &port->grants_fd;
 	fds[n++] = &port->lives_fd;
 	fds[n++] = &port->kernel_fd;
+	fds[n++] = &port->exact_fd;
 	fds[n++] = &port->conf_fd;
 	for (unsigned i = 0; i < XDP_STEER_QUEUES; i++)
 		fds[n++] = &port->anchors[i];

@@ -48,11 +48,17 @@ static int node_of(const struct xdp_port *port)
 	return node;
 }
 
+#define PRIVATE_SIZE PAGE /* of the file that stands for memory that is the program's */
+
 static int umem_file(const struct xdp_port *port)
 {
 	bool huge = params.mem_alloc_type == MEM_ALLOC_HUGE;
 	int node = node_of(port);
-	int fd = sealed_create_pages("vma-umem", port->group.umem_size, huge, node);
+	int fd;
+
+	if (frame_mem_is_users())
+		return sealed_create("vma-umem-private", PRIVATE_SIZE);
+	fd = sealed_create_pages("vma-umem", port->group.umem_size, huge, node);
 
 	if (fd >= 0 || !huge)
 		return fd;
@@ -62,7 +68,14 @@ static int umem_file(const struct xdp_port *port)
 
 static int map_umem(struct xdp_port *port)
 {
-	int rc = xdp_map(&port->umem_map, port->group.umem_size, port->umem_fd, 0);
+	int rc;
+
+	if (frame_mem_is_users()) {
+		rc = frame_mem_get(&port->own, port->group.umem_size);
+		port->group.umem = port->own.addr;
+		return rc;
+	}
+	rc = xdp_map(&port->umem_map, port->group.umem_size, port->umem_fd, 0);
 
 	port->group.umem = port->umem_map.addr;
 	return rc;
@@ -336,6 +349,17 @@ static int why_not_shared(const struct xdp_port *port, char why[PORT_WHY])
 		       port->base.name);
 }
 
+/* Frames that are shared lie in memory that all processes have mapped. */
+static int why_private(const struct xdp_port *port, char why[PORT_WHY])
+{
+	return xdp_why(
+		why, -EBUSY,
+		"Interface %s is not accelerated: another process has it already, and\n"
+		"frames in memory of a program's own (CMSG_VMA_IOCTL_USER_ALLOC), here or there,\n"
+		"cannot be shared.\n",
+		port->base.name);
+}
+
 /* Writes to each page, because the kernel allocates its memory at the first write. */
 static void *touch_pages(void *arg)
 {
@@ -390,7 +414,7 @@ int xdp_group_memory(struct xdp_port *port, char why[PORT_WHY])
 	if (rc)
 		return why_no_memory(port, rc, why);
 	/* If there is no thread, the kernel allocates the pages when the UMEM is registered. */
-	port->touching = !start_touching(port);
+	port->touching = !frame_mem_is_users() && !start_touching(port);
 	return 0;
 }
 
@@ -409,6 +433,7 @@ int xdp_group_memory_fit(struct xdp_port *port, char why[PORT_WHY])
 	if (size <= port->group.umem_size)
 		return 0;
 	xdp_unmap(&port->umem_map);
+	frame_mem_put(&port->own);
 	sys_close_fd(&port->umem_fd);
 	port->group.umem_size = size;
 	port->umem_fd = umem_file(port);
@@ -484,6 +509,8 @@ int xdp_group_adopt(struct xdp_port *port, char why[PORT_WHY])
 	const struct group_ctl *ctl;
 	int rc = -EPROTO;
 
+	if (frame_mem_is_users() || umem_size == PRIVATE_SIZE)
+		return why_private(port, why);
 	if (sealed_size(port->group.ctl_fd) != sizeof(*ctl) || umem_size < XDP_UMEM_SIZE_MIN ||
 	    umem_size > XDP_UMEM_SIZE_MAX)
 		return why_no_memory(port, rc, why);
@@ -518,6 +545,7 @@ void xdp_group_drop(struct xdp_port *port)
 		close_anchor(port, i);
 	xdp_unmap(&port->ctl_map);
 	xdp_unmap(&port->umem_map);
+	frame_mem_put(&port->own);
 	port->group.ctl = NULL;
 	/* This close() drops the record lock: from here on the process is no member. */
 	sys_close_fd(&port->group.ctl_fd);

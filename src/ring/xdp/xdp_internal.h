@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <xdp/xsk.h>
 
+#include "base/frame/frame_mem.h"
 #include "base/list.h"
 #include "ring/packet/packet_tx.h"
 #include "ring/ports.h"
@@ -116,6 +117,7 @@ struct xdp_queue {
 	unsigned tx_unreaped; /* frames that this queue has put and that were not reaped */
 	uint64_t tx_dirty;    /* bit i: AF_XDP socket i has frames that were not flushed */
 	uint64_t tx_stuck;    /* bit i: the kernel did not take all of TX ring i */
+	nsec_t real_ahead;    /* see xdp_burst.c */
 	/* holder, see xdp_big.c */
 	struct pkt_pool big_pool;
 	struct list bigs;
@@ -147,6 +149,7 @@ struct xdp_port {
 	bool native;
 	bool grew;    /* see struct xdp_device; set only in the process that made the group */
 	unsigned uid; /* effective user when the port was opened: the user of the group */
+	struct port_ops stamping; /* of queues whose frames get times of arrival */
 	struct grace grace;
 	struct xdp_group group;
 	/* descriptors that all members have */
@@ -163,6 +166,7 @@ struct xdp_port {
 	int grants_fd;
 	int lives_fd;
 	int kernel_fd;
+	int exact_fd;
 	int conf_fd;
 	int anchors[XDP_STEER_QUEUES];
 	/* while it is opened */
@@ -171,6 +175,7 @@ struct xdp_port {
 	bool told_drive; /* any, atomic */
 	/* mapped */
 	struct xdp_map ctl_map, umem_map;
+	struct frame_mem own; /* the UMEM, if it is the program's; no other process can join */
 	struct xdp_map fill_maps[XDP_STEER_QUEUES], comp_maps[XDP_STEER_QUEUES];
 	struct xdp_steer_conf *conf; /* the XDP program's memory, mapped */
 	size_t conf_len;
@@ -213,7 +218,9 @@ struct xdp_device {
 	bool combined;	     /* the queues also send ("combined" of ethtool -L) */
 	bool is_virtual;
 	bool carrier; /* true also when not known */
+	bool stamps;  /* the driver can stamp what arrives */
 	bool grew;    /* set by xdp_device_recount(): it has more queues with a program */
+	int master;   /* the device that it may belong to; 0: none */
 };
 
 /*
@@ -254,9 +261,10 @@ bool xdp_takes(const struct link *link, char why[PORT_WHY]);
 
 /*
  * xdp_check.c: fills in dev, and checks what needs nothing to be opened: kind, MTU, queues, state.
- * The capabilities of the process are not looked at.  -errno and why.
+ * The capabilities of the process are not looked at.  master: the device that it may belong to; 0:
+ * none.  -errno and why.
  */
-int xdp_check_device(struct xdp_device *dev, int ifindex, char why[PORT_WHY]);
+int xdp_check_device(struct xdp_device *dev, int ifindex, int master, char why[PORT_WHY]);
 
 /* xdp_mode.c: one line for the user that says how the interface is accelerated. */
 struct xdp_mode {
@@ -431,11 +439,17 @@ bool xdp_share_is_dead(const struct xdp_port *port, uint32_t entry);
  */
 void xdp_shares_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS], bool locked);
 
-/* The destination of an IPv4 key. */
-static inline struct xdp_steer_key3 xdp_key3_of(const struct flow_key *key)
+/* An address as keys have it. */
+static inline uint32_t xdp_key_addr(const struct xdp_port *port, const struct inaddr *addr)
+{
+	return addr_is_v4(addr) ? addr_v4_of(addr) : xdp_steer_alias(addr->w, port->conf->seed);
+}
+
+static inline struct xdp_steer_key3 xdp_key3_of(const struct xdp_port *port,
+						const struct flow_key *key)
 {
 	return (struct xdp_steer_key3){
-		.local = addr_v4_of(&key->local),
+		.local = xdp_key_addr(port, &key->local),
 		.local_port = key->local_port,
 		.proto = key->proto,
 	};
@@ -466,6 +480,16 @@ bool xdp_may_have(const struct xdp_port *port, const struct flow_key *key);
 /* A new ring has the slot: removes its fence and the grants of the ring before. */
 void xdp_unfence(struct xdp_port *port, unsigned slot);
 void xdp_grants_free(struct xdp_port *port);
+
+/*
+ * xdp_flow.c: the map of exact flows.  set: adds the flow, or changes its value; 0 or -errno.
+ * *added: it was not there.  drop: removes it if it has this value.  IPv4: they do nothing.
+ */
+int xdp_exact_set(struct xdp_port *port, const struct xdp_steer_exact *exact, uint32_t value,
+		  bool *added);
+void xdp_exact_drop(struct xdp_port *port, const struct xdp_steer_exact *exact, uint32_t value);
+/* The flow as the map has it; IPv4: zero. */
+struct xdp_steer_exact xdp_exact_of(const struct flow_key *key);
 
 /* xdp_flow.c: removes all entries of these slots, except those of shared flows. */
 void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS]);
@@ -518,6 +542,8 @@ bool xdp_napi_service(struct xdp_port *port);
 
 /* xdp_burst.c */
 int xdp_rx_burst(struct port_queue *q, struct pkt **pkts, int max);
+/* The same, with PKT_ARRIVAL. */
+int xdp_rx_burst_stamped(struct port_queue *q, struct pkt **pkts, int max);
 bool xdp_arm(struct port_queue *q);
 /* The stack has more than free_max frames: gives half of that and more to the pool. */
 void xdp_give_some(struct xdp_queue *q);

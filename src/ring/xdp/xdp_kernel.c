@@ -62,8 +62,8 @@ void xdp_kernel_del(struct xdp_port *port, const struct xdp_steer_key3 *key)
 
 void xdp_kernel_done(struct port_queue *q, const struct flow_key *key)
 {
-	struct xdp_steer_key3 key3 = xdp_key3_of(key);
+	struct xdp_port *port = (struct xdp_port *)q->port;
+	struct xdp_steer_key3 key3 = xdp_key3_of(port, key);
 
-	if (addr_is_v4(&key->local))
-		xdp_kernel_del((struct xdp_port *)q->port, &key3);
+	xdp_kernel_del(port, &key3);
 }

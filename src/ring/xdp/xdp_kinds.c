@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Which devices are accelerated: those of kinds and drivers that were tested.  The kernel serves
- * all others.  A bond, or a device with others on top of it, may accept an XDP program that then
- * gets no frames, or frames of the other devices.
+ * all others.  A device with others on top of it, or below it, may accept an XDP program that then
+ * gets no frames, or frames of the other devices.  Of a bond, programs are attached to the slaves:
+ * see ring/bond.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #include "base/param.h"
 #include "net/netlink/netlink.h"
+#include "ring/xdp/port_xdp.h"
 #include "ring/xdp/xdp_internal.h"
 
 #define DEPTH_MAX 2 /* most VLAN devices on top of each other */
@@ -136,6 +138,11 @@ int xdp_kind_decide(const struct xdp_kind *dev, const char *also, char why[PORT_
 	return refuse_untried(why, dev);
 }
 
+bool port_xdp_is_sharing(const char *kind)
+{
+	return is_one_of(kind, sharing);
+}
+
 /* ---- queries ---------------------------------------------------------------------------- */
 
 struct gathering {
@@ -172,7 +179,7 @@ static int query(const struct xdp_device *device, struct xdp_kind *dev, unsigned
 	memcpy(dev->name, device->name, sizeof(dev->name));
 	memcpy(dev->driver, device->driver, sizeof(dev->driver));
 	rc = link_each_now(gather, &g);
-	if (!rc && g.master) {
+	if (!rc && g.master && g.master != device->master) {
 		rc = xdp_device_query(&other, g.master);
 		memcpy(dev->master, other.name, sizeof(dev->master));
 	}

@@ -72,11 +72,12 @@ static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
 	port->grants_fd = keep_fd(bpf_map__fd(skel->maps.grants));
 	port->lives_fd = keep_fd(bpf_map__fd(skel->maps.lives));
 	port->kernel_fd = keep_fd(bpf_map__fd(skel->maps.kernel));
+	port->exact_fd = keep_fd(bpf_map__fd(skel->maps.exact));
 	port->conf_fd = keep_fd(bpf_map__fd(skel->maps.bss));
 	if (port->xsks_fd < 0 || port->flows3_fd < 0 || port->flows5_fd < 0 ||
 	    port->local_ports_fd < 0 || port->shares_fd < 0 || port->gone_fd < 0 ||
 	    port->fences_fd < 0 || port->grants_fd < 0 || port->lives_fd < 0 ||
-	    port->kernel_fd < 0 || port->conf_fd < 0)
+	    port->kernel_fd < 0 || port->exact_fd < 0 || port->conf_fd < 0)
 		return -EMFILE;
 	return xdp_map_conf(port);
 }
@@ -277,6 +278,7 @@ void xdp_unload(struct xdp_port *port)
 	sys_close_fd(&port->grants_fd);
 	sys_close_fd(&port->lives_fd);
 	sys_close_fd(&port->kernel_fd);
+	sys_close_fd(&port->exact_fd);
 	sys_close_fd(&port->conf_fd);
 	xdp_unmap_conns(port);
 	xdp_unmap_shares(port);

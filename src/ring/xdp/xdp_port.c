@@ -44,6 +44,15 @@ static void xdp_free_port(struct port *base)
 	mem_free(port);
 }
 
+static void xdp_stamp(struct port_queue *q)
+{
+	struct xdp_port *port = (struct xdp_port *)q->port;
+
+	/* Frames before the program sees it have no time. */
+	__atomic_store_n(&port->conf->stamped, 1, __ATOMIC_RELAXED);
+	q->ops = &port->stamping;
+}
+
 static const struct port_ops xdp_ops = {
 	.add_flow = xdp_add_flow,
 	.addrs_gone = xdp_addrs_gone,
@@ -59,11 +68,13 @@ static const struct port_ops xdp_ops = {
 	.grant = xdp_grant,
 	.idle = xdp_idle,
 	.kernel_done = xdp_kernel_done,
+	.moderate = port_moderates_nothing,
 	.move_flow = xdp_move_flow,
 	.open_queue = xdp_open_queue,
 	.rx_burst = xdp_rx_burst,
 	.service = xdp_service,
 	.settle = xdp_settle,
+	.stamp = xdp_stamp,
 	.reuseport_join = xdp_share_join,
 	.reuseport_leave = xdp_share_leave,
 	.reuseport_move = xdp_share_move,
@@ -75,14 +86,16 @@ static const struct port_ops xdp_ops = {
 	.tx_put = xdp_tx_put,
 };
 
-static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
+static int open_port(int ifindex, int master, struct port **out, char why[PORT_WHY])
 {
 	struct xdp_device dev;
 	struct xdp_port *port;
 	struct grace grace;
 	int rc;
 
-	rc = xdp_check_device(&dev, ifindex, why);
+	rc = xdp_check_device(&dev, ifindex, master, why);
+	if (rc && !strcmp(dev.kind, "bond"))
+		why[0] = '\0'; /* ring/bond says why */
 	if (!rc)
 		rc = xdp_why_missing_caps(why, dev.name);
 	if (rc)
@@ -102,6 +115,8 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 	}
 	port->grace = grace;
 	port->base.ops = &xdp_ops;
+	port->stamping = xdp_ops;
+	port->stamping.rx_burst = xdp_rx_burst_stamped;
 	port->base.ifindex = ifindex;
 	memcpy(port->base.name, dev.name, sizeof(dev.name));
 	memcpy(port->base.mac, dev.mac, sizeof(dev.mac));
@@ -109,6 +124,7 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 	port->base.linger = (unsigned)params.xdp_linger;
 	port->base.can = (struct port_abilities){
 		.partial_csum = dev.is_virtual,
+		.kernel_stamps = dev.stamps,
 		.shared_steering = true,
 		.frame_max = dev.mtu + ETH_HDR + ETH_TAG,
 	};
@@ -143,13 +159,18 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 }
 
 /* libbpf writes errno also when it succeeds; a call of the program that opens a port must not. */
-int port_xdp_open(int ifindex, struct port **out, char why[PORT_WHY])
+int port_xdp_open_slave(int ifindex, int master, struct port **out, char why[PORT_WHY])
 {
 	int saved = errno, rc;
 
-	rc = open_port(ifindex, out, why);
+	rc = open_port(ifindex, master, out, why);
 	errno = saved;
 	return rc;
+}
+
+int port_xdp_open(int ifindex, struct port **out, char why[PORT_WHY])
+{
+	return port_xdp_open_slave(ifindex, 0, out, why);
 }
 
 const struct port_kind port_xdp_kind = {

@@ -15,6 +15,7 @@
  *		until the next change.
  */
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "ring/xdp/xdp_entry.h"
@@ -40,17 +41,18 @@ void xdp_unmap_shares(struct xdp_port *port)
 	port->shares = NULL;
 }
 
-static int key_of(const struct flow_key *key, struct xdp_steer_key3 *key3)
-{
-	if (!addr_is_v4(&key->local))
-		return -EAFNOSUPPORT;
-	*key3 = xdp_key3_of(key);
-	return 0;
-}
+/* The flow of a share. */
+struct share_key {
+	struct xdp_steer_key3 key3;
+	struct xdp_steer_exact exact;
+};
 
-static bool same_key(const struct xdp_steer_key3 *a, const struct xdp_steer_key3 *b)
+static bool same_key(const struct group_share *share, const struct share_key *key)
 {
-	return a->local == b->local && a->local_port == b->local_port && a->proto == b->proto;
+	const struct xdp_steer_key3 *a = &share->key, *b = &key->key3;
+
+	return a->local == b->local && a->local_port == b->local_port && a->proto == b->proto &&
+	       memcmp(&share->exact, &key->exact, sizeof(key->exact)) == 0;
 }
 
 /* ---- members (the group's lock) --------------------------------------------------- */
@@ -80,9 +82,11 @@ static bool is_empty(const struct group_share *share)
 /* Removes the entry of a share without members, unless another share or flow has it by now. */
 static void drop_entry(struct xdp_port *port, unsigned at)
 {
-	struct xdp_steer_key3 *key = &port->group.ctl->shares[at].key;
+	const struct group_share *share = &port->group.ctl->shares[at];
+	const struct xdp_steer_key3 *key = &share->key;
 	uint32_t entry;
 
+	xdp_exact_drop(port, &share->exact, at | XDP_STEER_SHARED);
 	if (!map_lookup(port->flows3_fd, key, &entry) && entry == (at | XDP_STEER_SHARED))
 		map_delete(port->flows3_fd, key);
 	GROUP_STEP();
@@ -127,7 +131,7 @@ bool xdp_share_is_dead(const struct xdp_port *port, uint32_t entry)
 /* ---- joining ------------------------------------------------------------------------ */
 
 /* A free share for the key; XDP_STEER_SHARES: there is none. */
-static unsigned take_share(struct xdp_port *port, const struct xdp_steer_key3 *key)
+static unsigned take_share(struct xdp_port *port, const struct share_key *key)
 {
 	for (unsigned at = 0; at < XDP_STEER_SHARES; at++) {
 		struct group_share *share = &port->group.ctl->shares[at];
@@ -135,24 +139,25 @@ static unsigned take_share(struct xdp_port *port, const struct xdp_steer_key3 *k
 		if (!is_empty(share))
 			continue;
 		drop_entry(port, at); /* left by a member that could not get the lock */
-		share->key = *key;
+		share->key = key->key3;
+		share->exact = key->exact;
 		return at;
 	}
 	return XDP_STEER_SHARES;
 }
 
 /* Finds the share of the flow, or takes a new one.  *flags: for the update of the map's entry. */
-static int find_share(struct xdp_queue *q, const struct xdp_steer_key3 *key, unsigned *at,
+static int find_share(struct xdp_queue *q, const struct share_key *key, unsigned *at,
 		      uint64_t *flags)
 {
 	struct xdp_port *port = (struct xdp_port *)q->base.port;
 	uint32_t entry;
-	bool found = !map_lookup(port->flows3_fd, key, &entry);
+	bool found = !map_lookup(port->flows3_fd, &key->key3, &entry);
 
 	*flags = BPF_EXIST;
 	if (found && entry & XDP_STEER_SHARED) {
 		*at = entry & ~XDP_STEER_SHARED;
-		if (*at < XDP_STEER_SHARES && same_key(&port->group.ctl->shares[*at].key, key)) {
+		if (*at < XDP_STEER_SHARES && same_key(&port->group.ctl->shares[*at], key)) {
 			drop_dead(port, *at);
 			return 0;
 		}
@@ -166,11 +171,12 @@ static int find_share(struct xdp_queue *q, const struct xdp_steer_key3 *key, uns
 }
 
 /* The group's lock. */
-static int join(struct xdp_queue *q, const struct xdp_steer_key3 *key, struct flow_share *part)
+static int join(struct xdp_queue *q, const struct share_key *key, struct flow_share *part)
 {
 	struct xdp_port *port = (struct xdp_port *)q->base.port;
 	unsigned at;
 	uint64_t flags;
+	bool added;
 	int member, rc = find_share(q, key, &at, &flags);
 
 	if (rc)
@@ -184,27 +190,30 @@ static int join(struct xdp_queue *q, const struct xdp_steer_key3 *key, struct fl
 	set_slot(port, at, (unsigned)member, q->slot + 1);
 	balance(port, at);
 	GROUP_STEP();
-	rc = map_update(port->flows3_fd, key, at | XDP_STEER_SHARED, flags);
+	rc = xdp_exact_set(port, &key->exact, at | XDP_STEER_SHARED, &added);
+	if (!rc)
+		rc = map_update(port->flows3_fd, &key->key3, at | XDP_STEER_SHARED, flags);
 	if (rc)
 		drop_member(port, at, (unsigned)member);
+	if (rc && added)
+		xdp_exact_drop(port, &key->exact, at | XDP_STEER_SHARED);
 	return rc == -E2BIG ? -ENOSPC : rc;
 }
 
 int xdp_share_join(struct port_queue *base, const struct flow_key *key, struct flow_share *part)
 {
 	struct xdp_queue *q = (struct xdp_queue *)base;
+	struct xdp_port *port = (struct xdp_port *)base->port;
 	struct xdp_group *g = q->group;
-	struct xdp_steer_key3 key3;
-	int rc = key_of(key, &key3);
+	struct share_key both = {xdp_key3_of(port, key), xdp_exact_of(key)};
+	int rc;
 
-	if (rc)
-		return rc;
-	if (!xdp_may_have((struct xdp_port *)base->port, key))
+	if (!xdp_may_have(port, key))
 		return -ENOSPC;
 	if (!group_lock_wait(g, &g->ctl->lock))
 		return -EAGAIN;
-	xdp_kernel_set((struct xdp_port *)base->port, &key3, q->slot);
-	rc = join(q, &key3, part);
+	xdp_kernel_set(port, &both.key3, q->slot);
+	rc = join(q, &both, part);
 	group_lock_release(g, &g->ctl->lock);
 	return rc;
 }
@@ -282,8 +291,8 @@ unsigned xdp_share_pick(struct port_queue *base, const struct flow_share *part,
 			const struct flow_key *key)
 {
 	const struct xdp_port *port = (const struct xdp_port *)base->port;
-	unsigned place =
-		reuseport_bucket(addr_v4_of(&key->remote), key->remote_port, port->conf->seed);
+	unsigned place = reuseport_bucket(xdp_key_addr(port, &key->remote), key->remote_port,
+					  port->conf->seed);
 
 	return __atomic_load_n(&port->shares[part->at].bucket[place], __ATOMIC_RELAXED);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The XDP program.  It redirects frames of registered flows to the AF_XDP socket of their ring,
- * and passes all other frames to the kernel: ARP, ICMP, fragments, IP options, impossible senders,
- * frames for other hosts, ports without a flow.  Linux 5.10 must be able to load it.
+ * and passes all other frames to the kernel: ARP, ICMP, fragments, IP options and IPv6 extension
+ * headers, impossible senders, frames for other hosts, ports without a flow.  Linux 5.10 must be
+ * able to load it.
  *
  * A frame also goes to the kernel when its ring has just closed the socket, because
  * bpf_redirect_map() then finds none, and when the ring's process has died.
@@ -11,6 +12,7 @@
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
+#include <linux/ipv6.h>
 
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -18,6 +20,7 @@
 #include "ring/xdp/xdp_steer.h"
 
 #define FRAGMENT bpf_htons(0x3fff) /* more fragments, or an offset */
+#define FIND_TRIES 4 /* members that leave while one frame is steered, one after the other */
 #define VLAN_ID 0x0fff
 
 struct vlan_tag {
@@ -108,7 +111,24 @@ struct {
 	__type(value, __u32);
 } grants SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, XDP_STEER_EXACT);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct xdp_steer_exact);
+	__type(value, __u32);
+} exact SEC(".maps");
+
 volatile struct xdp_steer_conf conf;
+
+/* What a frame says about its flow. */
+struct tuple {
+	__u32 local; /* IPv6: the alias, here and in remote */
+	__u32 remote;
+	struct ports ports;
+	__u8 proto;
+	const struct ipv6hdr *ip6; /* NULL: IPv4 */
+};
 
 /* A promiscuous interface also receives frames for other hosts. */
 static __always_inline int is_for_us(const __u8 *dst)
@@ -138,17 +158,17 @@ static __always_inline int is_odd_group(const struct ethhdr *eth, const struct i
  * The slot of a connection plus one; 0: it is not in the table, or its place is being changed.
  * Pairs with xdp_conns.c: the other fields belong to owner if that is the same before and after.
  */
-static __always_inline __u32 find_conn(const struct iphdr *ip, struct ports ports)
+static __always_inline __u32 find_conn(const struct tuple *t)
 {
-	__u64 at = ports.dest; /* the key is its lower half: see key_words() */
+	__u64 at = t->ports.dest; /* the key is its lower half: see key_words() */
 	__u32 owner;
 	volatile struct xdp_steer_conn *conn = bpf_map_lookup_elem(&conns, &at);
 
 	if (!conn)
 		return 0;
 	owner = conn->owner;
-	if (!(owner & XDP_STEER_READY) || conn->local != ip->daddr || conn->remote != ip->saddr ||
-	    conn->remote_port != ports.source || conn->owner != owner)
+	if (!(owner & XDP_STEER_READY) || conn->local != t->local || conn->remote != t->remote ||
+	    conn->remote_port != t->ports.source || conn->owner != owner)
 		return 0;
 	return owner & XDP_STEER_OWNER;
 }
@@ -165,27 +185,50 @@ static __always_inline __u64 key_words(__u32 first, __u32 second)
 
 _Static_assert(sizeof(struct xdp_steer_key3) == 8 && sizeof(struct xdp_steer_key5) == 16, "words");
 _Static_assert(sizeof(struct xdp_steer_grant) == 16, "words");
+_Static_assert(sizeof(struct xdp_steer_exact) == 40, "words");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words");
+
+static __always_inline struct bpf_sock *lookup_tcp(struct xdp_md *ctx, const __u64 *tuple,
+						   __u32 size)
+{
+	return bpf_skc_lookup_tcp(ctx, (struct bpf_sock_tuple *)tuple, size, BPF_F_CURRENT_NETNS,
+				  0);
+}
+
+/* The words of struct bpf_sock_tuple are addresses, then ports. */
+static __always_inline struct bpf_sock *find_sock(struct xdp_md *ctx, const struct tuple *t)
+{
+	__u32 ports = t->ports.source | (__u32)t->ports.dest << 16;
+	const __be32 *src, *dst;
+
+	if (t->ip6) {
+		src = t->ip6->saddr.s6_addr32;
+		dst = t->ip6->daddr.s6_addr32;
+		__u64 tuple6[5] = {
+			key_words(src[0], src[1]), key_words(src[2], src[3]),
+			key_words(dst[0], dst[1]), key_words(dst[2], dst[3]),
+			key_words(ports, 0),
+		};
+
+		return lookup_tcp(ctx, tuple6, sizeof(((struct bpf_sock_tuple *)0)->ipv6));
+	}
+	__u64 tuple4[2] = {key_words(t->remote, t->local), key_words(ports, 0)};
+
+	return lookup_tcp(ctx, tuple4, sizeof(((struct bpf_sock_tuple *)0)->ipv4));
+}
 
 /*
  * Does the frame belong to a connection or handshake of the kernel that is older than the
  * listener?  Not in TIME_WAIT: there a SYN begins a new connection of the listener.
  */
-static __always_inline int is_kernels(struct xdp_md *ctx, const struct iphdr *ip,
-				      struct ports ports, const __u64 *key3)
+static __always_inline int is_kernels(struct xdp_md *ctx, const struct tuple *t, const __u64 *key3)
 {
-	/* As in struct bpf_sock_tuple: addresses, then ports. */
-	__u64 tuple[2] = {
-		key_words(ip->saddr, ip->daddr),
-		key_words(ports.source | (__u32)ports.dest << 16, 0),
-	};
 	struct bpf_sock *sk;
 	int found;
 
-	if (ip->protocol != IPPROTO_TCP || !bpf_map_lookup_elem(&kernel, key3))
+	if (t->proto != IPPROTO_TCP || !bpf_map_lookup_elem(&kernel, key3))
 		return 0;
-	sk = bpf_skc_lookup_tcp(ctx, (struct bpf_sock_tuple *)tuple,
-				sizeof(((struct bpf_sock_tuple *)0)->ipv4), BPF_F_CURRENT_NETNS, 0);
+	sk = find_sock(ctx, t);
 	if (!sk)
 		return 0;
 	found = sk->state != BPF_TCP_LISTEN && sk->state != BPF_TCP_TIME_WAIT;
@@ -193,39 +236,67 @@ static __always_inline int is_kernels(struct xdp_md *ctx, const struct iphdr *ip
 	return found;
 }
 
-static __always_inline __u32 *find_entry(struct xdp_md *ctx, const struct iphdr *ip,
-					 struct ports ports)
+/* Is it a flow with these whole addresses?  source: the sender's port; 0: of any sender. */
+static __always_inline int is_exact(const struct tuple *t, __u16 source)
 {
-	__u64 key3 = key_words(ip->daddr, ports.dest | (__u32)ip->protocol << 16);
+	const __be32 *src, *dst;
+
+	if (!t->ip6)
+		return 1;
+	src = t->ip6->saddr.s6_addr32;
+	dst = t->ip6->daddr.s6_addr32;
+	__u64 key[5] = {
+		key_words(dst[0], dst[1]),
+		key_words(dst[2], dst[3]),
+		source ? key_words(src[0], src[1]) : 0,
+		source ? key_words(src[2], src[3]) : 0,
+		key_words(t->ports.dest | (__u32)source << 16, t->proto),
+	};
+
+	return bpf_map_lookup_elem(&exact, key) != 0;
+}
+
+static __always_inline __u32 *find_entry(struct xdp_md *ctx, const struct tuple *t)
+{
+	__u64 key3 = key_words(t->local, t->ports.dest | (__u32)t->proto << 16);
 	__u32 *entry;
 
 	if (conf.flows5) {
 		__u64 key5[2] = {
-			key_words(ip->daddr, ip->saddr),
-			key_words(ports.dest | (__u32)ports.source << 16, ip->protocol),
+			key_words(t->local, t->remote),
+			key_words(t->ports.dest | (__u32)t->ports.source << 16, t->proto),
 		};
 
 		entry = bpf_map_lookup_elem(&flows5, key5);
-		if (entry)
+		if (entry && is_exact(t, t->ports.source))
 			return entry;
 	}
 	entry = bpf_map_lookup_elem(&flows3, &key3);
-	if (entry && conf.kernel && is_kernels(ctx, ip, ports, &key3))
+	if (!entry || !is_exact(t, 0))
+		return 0;
+	if (conf.kernel && is_kernels(ctx, t, &key3))
 		return 0;
 	return entry;
 }
 
 /* The slot of the member that gets the frame; XDP_STEER_SLOTS, which has no sockets: none. */
-static __always_inline __u32 find_member(const struct iphdr *ip, struct ports ports, __u32 entry)
+static __always_inline __u32 find_member(const struct tuple *t, __u32 entry)
 {
 	__u64 at = entry & ~XDP_STEER_SHARED; /* see key_words() */
-	__u32 slot;
-	const struct xdp_steer_share *share = bpf_map_lookup_elem(&shares, &at);
+	__u32 bucket, slot = 0;
+	const volatile struct xdp_steer_share *share = bpf_map_lookup_elem(&shares, &at);
 
 	if (!share)
 		return XDP_STEER_SLOTS;
-	at = share->bucket[reuseport_bucket(ip->saddr, ports.source, conf.seed)];
-	slot = share->slot[at % REUSEPORT_MEMBERS];
+	bucket = reuseport_bucket(t->remote, t->ports.source, conf.seed);
+	/*
+	 * A member that leaves first gives its buckets to others (leave_share()): who finds its slot
+	 * empty has read the bucket before that, and reads it again.
+	 */
+	for (int i = 0; i < FIND_TRIES && !slot; i++) {
+		at = share->bucket[bucket];
+		slot = share->slot[at % REUSEPORT_MEMBERS];
+	}
 	return slot ? slot - 1 : XDP_STEER_SLOTS;
 }
 
@@ -240,18 +311,26 @@ static __always_inline int is_granted(__u32 local, __u32 remote, struct ports po
 	return bpf_map_lookup_elem(&grants, key) != 0;
 }
 
+/* Any address, as grants have it. */
+static __always_inline __u32 any_address(const struct tuple *t)
+{
+	const __u32 any[4] = {0};
+
+	return t->ip6 ? xdp_steer_alias(any, conf.seed) : 0;
+}
+
 /* May the slot get the frame?  Unprivileged members may have written any map but fences, grants. */
-static __always_inline int may_have(const struct iphdr *ip, struct ports ports, __u32 slot)
+static __always_inline int may_have(const struct tuple *t, __u32 slot)
 {
 	__u64 at = slot; /* see key_words() */
 	const __u32 *fenced = bpf_map_lookup_elem(&fences, &at);
-	struct ports wide = {.dest = ports.dest};
+	struct ports wide = {.dest = t->ports.dest};
 
 	if (!fenced)
 		return 0; /* there is no such slot */
-	return !*fenced || is_granted(ip->daddr, 0, wide, ip->protocol, slot) ||
-	       is_granted(0, 0, wide, ip->protocol, slot) ||
-	       is_granted(ip->daddr, ip->saddr, ports, ip->protocol, slot);
+	return !*fenced || is_granted(t->local, 0, wide, t->proto, slot) ||
+	       is_granted(any_address(t), 0, wide, t->proto, slot) ||
+	       is_granted(t->local, t->remote, t->ports, t->proto, slot);
 }
 
 /* Its process was killed: the socket stays open for a while, but no process reads it. */
@@ -264,8 +343,9 @@ static __always_inline int is_dead(__u32 slot)
 }
 
 /*
- * Writes the time in front of the frame, for rings that receive from several RX queues: see
- * rx_ordered() in xdp_burst.c.  Pointers into the frame are invalid afterwards.
+ * Writes the time in front of the frame, for rings that receive from several RX queues, or want to
+ * know it: see rx_ordered() and stamp_pkts() in xdp_burst.c.  Pointers into the frame are invalid
+ * afterwards.
  */
 static __always_inline void stamp(struct xdp_md *ctx)
 {
@@ -287,12 +367,11 @@ static __always_inline void stamp(struct xdp_md *ctx)
  * does not know.  Frames by an RX queue that the interface did not have when the sockets were
  * opened are dropped for the same reason, until the port has been opened anew.
  */
-static __always_inline int redirect(struct xdp_md *ctx, const struct iphdr *ip, struct ports ports,
-				    __u32 slot)
+static __always_inline int redirect(struct xdp_md *ctx, const struct tuple *t, __u32 slot)
 {
-	__u32 local = ip->daddr;
+	__u32 local = t->local;
 
-	if (!may_have(ip, ports, slot))
+	if (!may_have(t, slot))
 		return XDP_PASS;
 	if (conf.gone && bpf_map_lookup_elem(&gone, &local))
 		return XDP_DROP;
@@ -302,18 +381,99 @@ static __always_inline int redirect(struct xdp_md *ctx, const struct iphdr *ip, 
 	}
 	if (is_dead(slot))
 		return XDP_PASS;
-	if (conf.queues > 1 && !conf.unstamped)
+	if ((conf.queues > 1 || conf.stamped) && !conf.unstamped)
 		stamp(ctx);
 	return bpf_redirect_map(&xsks, slot * XDP_STEER_QUEUES + ctx->rx_queue_index,
 				conf.outgrown ? XDP_DROP : XDP_PASS);
 }
 
 /* To the kernel.  But TCP is dropped while the port is opened anew and flows are added again. */
-static __always_inline int pass(const struct iphdr *ip)
+static __always_inline int pass(__u8 proto)
 {
-	if (conf.hold && ip->protocol == IPPROTO_TCP && bpf_ktime_get_ns() < conf.hold)
+	if (conf.hold && proto == IPPROTO_TCP && bpf_ktime_get_ns() < conf.hold)
 		return XDP_DROP;
 	return XDP_PASS;
+}
+
+/* To the ring of the flow; to the kernel if there is none. */
+static __always_inline int steer(struct xdp_md *ctx, const struct tuple *t)
+{
+	__u32 *entry, slot, conn = 0;
+
+	if (t->proto == IPPROTO_TCP)
+		conn = find_conn(t);
+	if (conn && is_exact(t, t->ports.source))
+		return redirect(ctx, t, conn - 1);
+	entry = find_entry(ctx, t);
+	if (!entry)
+		return pass(t->proto);
+	slot = *entry;
+	if (slot & XDP_STEER_SHARED)
+		slot = find_member(t, slot);
+	return redirect(ctx, t, slot);
+}
+
+static __always_inline int steer4(struct xdp_md *ctx, const struct ethhdr *eth,
+				  const struct iphdr *ip, const void *end)
+{
+	const struct ports *behind = (const void *)(ip + 1);
+
+	/* The kernel has rules for IP options. */
+	if ((ip->protocol != IPPROTO_UDP && ip->protocol != IPPROTO_TCP) || ip->version != 4 ||
+	    ip->ihl != 5 || (ip->frag_off & FRAGMENT))
+		return XDP_PASS;
+	/* The kernel also has rules for these, and counts them. */
+	if (is_odd_sender(ip) || is_odd_group(eth, ip))
+		return XDP_PASS;
+	if ((const void *)(behind + 1) > end)
+		return XDP_PASS;
+
+	struct tuple t = {
+		.local = ip->daddr,
+		.remote = ip->saddr,
+		.ports = *behind,
+		.proto = ip->protocol,
+	};
+
+	return steer(ctx, &t);
+}
+
+/*
+ * Senders and destinations that the kernel drops or has rules for: those in ::/64, as the
+ * unspecified address, loopback and IPv4-mapped addresses are; multicast senders; groups of the
+ * scopes 0 and 1; a multicast MAC address with a unicast address.
+ */
+static __always_inline int is_odd6(const struct ethhdr *eth, const struct ipv6hdr *ip)
+{
+	const __u8 *daddr = ip->daddr.s6_addr;
+	int group = daddr[0] == 0xff;
+
+	return ip->saddr.s6_addr[0] == 0xff || !(ip->saddr.s6_addr32[0] | ip->saddr.s6_addr32[1]) ||
+	       (group && (daddr[1] & 0xf) <= 1) || (!group && (eth->h_dest[0] & 1));
+}
+
+static __always_inline int steer6(struct xdp_md *ctx, const struct ethhdr *eth,
+				  const struct ipv6hdr *ip, const void *end)
+{
+	const struct ports *behind = (const void *)(ip + 1);
+
+	if ((const void *)(behind + 1) > end || ip->version != 6)
+		return XDP_PASS;
+	/* Extension headers, and with them fragments, are the kernel's. */
+	if ((ip->nexthdr != IPPROTO_UDP && ip->nexthdr != IPPROTO_TCP) || is_odd6(eth, ip))
+		return XDP_PASS;
+	if (!conf.flows6)
+		return pass(ip->nexthdr);
+
+	struct tuple t = {
+		.local = xdp_steer_alias(ip->daddr.s6_addr32, conf.seed),
+		.remote = xdp_steer_alias(ip->saddr.s6_addr32, conf.seed),
+		.ports = *behind,
+		.proto = ip->nexthdr,
+		.ip6 = ip,
+	};
+
+	return steer(ctx, &t);
 }
 
 SEC("xdp")
@@ -322,11 +482,8 @@ int xdp_steer(struct xdp_md *ctx)
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	const struct ethhdr *eth = data;
 	const struct iphdr *ip = (const void *)(eth + 1);
-	struct ports ports;
 	__be16 proto;
 	__u16 vlan = 0;
-	__u32 *entry, slot, conn = 0;
-	const struct ports *behind;
 
 	if ((const void *)(ip + 1) > end)
 		return XDP_PASS;
@@ -340,31 +497,12 @@ int xdp_steer(struct xdp_md *ctx)
 		if ((const void *)(ip + 1) > end)
 			return XDP_PASS;
 	}
-	if (proto != bpf_htons(ETH_P_IP) || vlan != conf.vlan || !is_for_us(eth->h_dest))
+	if ((proto != bpf_htons(ETH_P_IP) && proto != bpf_htons(ETH_P_IPV6)) || vlan != conf.vlan ||
+	    !is_for_us(eth->h_dest))
 		return XDP_PASS;
-	/* The kernel has rules for IP options. */
-	if ((ip->protocol != IPPROTO_UDP && ip->protocol != IPPROTO_TCP) || ip->version != 4 ||
-	    ip->ihl != 5 || (ip->frag_off & FRAGMENT))
-		return XDP_PASS;
-	/* The kernel also has rules for these, and counts them. */
-	if (is_odd_sender(ip) || is_odd_group(eth, ip))
-		return XDP_PASS;
-
-	behind = (const void *)(ip + 1);
-	if ((const void *)(behind + 1) > end)
-		return XDP_PASS;
-	ports = *behind;
-	if (ip->protocol == IPPROTO_TCP)
-		conn = find_conn(ip, ports);
-	if (conn)
-		return redirect(ctx, ip, ports, conn - 1);
-	entry = find_entry(ctx, ip, ports);
-	if (!entry)
-		return pass(ip);
-	slot = *entry;
-	if (slot & XDP_STEER_SHARED)
-		slot = find_member(ip, ports, slot);
-	return redirect(ctx, ip, ports, slot);
+	if (__builtin_expect(proto == bpf_htons(ETH_P_IP), 1))
+		return steer4(ctx, eth, ip, end);
+	return steer6(ctx, eth, (const void *)ip, end);
 }
 
 char xdp_license[] SEC("license") = "Dual BSD/GPL";

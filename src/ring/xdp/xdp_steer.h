@@ -6,12 +6,14 @@
  * Role		the members of the port group write, the program reads (in the
  *		kernel, on any CPU).
  * Lifetime	of the maps: as long as the group has a member.
- * Ordering	conf.flows5 and conf.kernel are raised before an entry is added and
+ * Ordering	conf.flows5, conf.flows6 and conf.kernel are raised before an entry is added and
  *		lowered after it is removed, so that the program misses no entry.
  *		conf.gone is set before an address is entered, and cleared when none
  *		is left.
  *
- * Only IPv4.  Addresses and ports are in network byte order.
+ * Addresses and ports are in network byte order.  An IPv6 address stands in keys as its alias, a
+ * hash of 32 bits.  A frame of IPv6 belongs to a flow only if the map of exact flows has it, too,
+ * so that no other address is taken for it.
  */
 #ifndef RING_XDP_XDP_STEER_H
 #define RING_XDP_XDP_STEER_H
@@ -33,6 +35,7 @@
 #define XDP_STEER_KERNEL 4096 /* 3-tuples at which the kernel may have TCP connections, too */
 #define XDP_STEER_GONE 1024   /* addresses that the host has lost */
 #define XDP_STEER_GRANTS 16384
+#define XDP_STEER_EXACT 131072 /* flows of IPv6 */
 
 /* Frames from any sender to this address and port.  A multicast group is an address, too. */
 struct xdp_steer_key3 {
@@ -65,12 +68,40 @@ struct xdp_steer_key5 {
 };
 
 /*
+ * A flow of IPv6, with whole addresses.  remote and remote_port are 0 for any sender.  The value is
+ * that of its entry in the maps; for connections in the table of local ports the slot.
+ */
+struct xdp_steer_exact {
+	__u32 local[4];
+	__u32 remote[4];
+	__u16 local_port;
+	__u16 remote_port;
+	__u8 proto;
+	__u8 zero[3];
+};
+
+/*
+ * The alias of an IPv6 address.  It begins with a byte from 240 on, so it is no address that a flow
+ * of IPv4 has.
+ */
+static inline __attribute__((always_inline)) __u32 xdp_steer_alias(const __u32 addr[4], __u32 seed)
+{
+	__u64 h = addr[0] | (__u64)addr[1] << 32;
+
+	h = (h ^ seed) * 0xd6e8feb86659fd93ull;
+	h ^= h >> 32;
+	h ^= addr[2] | (__u64)addr[3] << 32;
+	h = (h ^ seed) * 0xa0761d6478bd642full;
+	return (__u32)(h >> 32 ^ h) | 0xf0u;
+}
+
+/*
  * A fenced slot gets only frames that it was granted, whatever the other maps say: its process
  * has given up its privileges.  Only processes with privileges can write the maps of fences and
  * grants.
  */
 struct xdp_steer_grant {
-	__u32 local;  /* 0: any address */
+	__u32 local;  /* 0, or the alias of ::, is any address of this family */
 	__u32 remote; /* 0: any sender */
 	__u16 local_port;
 	__u16 remote_port;
@@ -104,7 +135,7 @@ struct xdp_steer_life {
 #define XDP_STEER_DIED 0x40000000u
 
 /*
- * The settings.  flows5, gone, kernel and hold: atomic, any member writes.  outgrown and
+ * The settings.  flows5, flows6, gone, kernel and hold: atomic, any member writes.  outgrown and
  * unstamped: the program writes, too.  The others are set while a port is opened.
  */
 struct xdp_steer_conf {
@@ -118,7 +149,9 @@ struct xdp_steer_conf {
 	__u32 queues;	 /* RX queues with AF_XDP sockets, at most XDP_STEER_QUEUES */
 	__u32 outgrown;	 /* written by the program: frames of flows came by another RX queue */
 	__u32 unstamped; /* frames have no time: zero-copy, or no room in front of frames */
+	__u32 flows6;	 /* entries in the map of exact flows; 0: the program passes IPv6 */
 	__u64 hold; /* CLOCK_MONOTONIC in ns: until then TCP without an entry is dropped; 0: no */
+	__u32 stamped; /* any member writes, atomic: frames have their time with one RX queue, too */
 };
 
 #endif

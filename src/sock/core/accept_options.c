@@ -25,7 +25,15 @@ struct accept_options {
 };
 
 /* How option_list.h classifies an option of TCP; children inherit those from TREAT_TWIN on. */
-enum treatment { TREAT_KERNEL, TREAT_READ, TREAT_REFUSED, TREAT_GROUP, TREAT_TWIN, TREAT_DONE };
+enum treatment {
+	TREAT_KERNEL,
+	TREAT_KERNEL6,
+	TREAT_READ,
+	TREAT_REFUSED,
+	TREAT_GROUP,
+	TREAT_TWIN,
+	TREAT_DONE
+};
 enum {
 	LEVEL_SOCKET = SOL_SOCKET,
 	LEVEL_IP = IPPROTO_IP,
@@ -60,6 +68,20 @@ static bool is_left_out(int level, int name)
 	return level == IPPROTO_TCP && memchr(of_tcp, name, sizeof(of_tcp)) != NULL;
 }
 
+/*
+ * Does a connection have it from its listener? SO_TIMESTAMPING_NEW makes SO_TIMESTAMP and
+ * SO_TIMESTAMPNS those of the new kind, which only the kernel would set for a program.
+ */
+static bool is_inherited(unsigned i, int family)
+{
+	const int level = options[i].level, name = options[i].name;
+
+	if (level == SOL_SOCKET && (name == SO_TIMESTAMP_NEW || name == SO_TIMESTAMPNS_NEW))
+		return true;
+	return options[i].treatment >= TREAT_TWIN &&
+	       (level != IPPROTO_IPV6 || family == AF_INET6) && !is_left_out(level, name);
+}
+
 static bool read_value(int fd, unsigned i, struct value *value)
 {
 	memset(value, 0, sizeof(*value));
@@ -90,10 +112,7 @@ static unsigned collect(int fd, int fresh, int family, struct value *values)
 	/* SOL_SOCKET last, because IP_TOS changes SO_PRIORITY. */
 	for (int socket = 0; socket < 2; socket++) {
 		for (unsigned i = 0; i < OPTIONS; i++) {
-			if ((options[i].level == SOL_SOCKET) != socket ||
-			    options[i].treatment < TREAT_TWIN ||
-			    (options[i].level == IPPROTO_IPV6 && family != AF_INET6) ||
-			    is_left_out(options[i].level, options[i].name))
+			if ((options[i].level == SOL_SOCKET) != socket || !is_inherited(i, family))
 				continue;
 			if (!read_value(fd, i, &values[n]) || !read_value(fresh, i, &other) ||
 			    !memcmp(&values[n], &other, sizeof(other)))

@@ -74,7 +74,9 @@ static int ratio_of(const struct inet_sock *so, bool tx)
 	const struct ring_alloc *alloc = tx ? &so->opt->alloc_tx : &so->opt->alloc_rx;
 	int ratio = tx ? params.ring_migration_tx : params.ring_migration_rx;
 
-	return ring_logic_moves(alloc->logic) && ratio > 0 ? ratio : INT_MAX;
+	/* A program of socketxtreme polls the ring that it was told. */
+	return ring_logic_moves(alloc->logic) && ratio > 0 && !params.socketxtreme ? ratio
+										   : INT_MAX;
 }
 
 uint64_t move_key(const struct inet_sock *so, bool tx)
@@ -88,9 +90,46 @@ void move_set_key(struct inet_sock *so, bool tx, uint64_t key)
 	__atomic_store_n(tx ? &so->tx_key : &so->rx_key, key, __ATOMIC_RELAXED);
 }
 
-static int *left_of(struct inet_sock *so, bool tx)
+/* Receives between two looks at the twin, for which the kernel may have received something. */
+static int twin_ratio(void)
 {
-	return tx ? &so->tx_left : &so->rx_left;
+	return params.rx_udp_poll_os_ratio > 0 ? params.rx_udp_poll_os_ratio : INT_MAX;
+}
+
+/*
+ * A datagram socket counts its receives for two purposes: rx_left is the lesser of what is left until
+ * the thread's key is checked, and until the twin is due.  Where local senders reach it, it is 1.
+ */
+static void count_receives(struct inet_sock *so)
+{
+	struct udp_state *udp = &so->udp;
+
+	udp->counts = udp->key_left < udp->twin_left ? udp->key_left : udp->twin_left;
+	if (udp->local)
+		udp->counts = 1;
+	so->rx_left = udp->counts;
+}
+
+/* So many accesses until the thread's key is checked. */
+static void set_left(struct inet_sock *so, bool tx, int left)
+{
+	if (tx) {
+		so->tx_left = left;
+	} else if (so->sk.type == SOCK_TYPE_UDP) {
+		so->udp.key_left = left;
+		count_receives(so);
+	} else {
+		so->rx_left = left;
+	}
+}
+
+bool sock_twin_is_due(struct inet_sock *so)
+{
+	if (so->udp.twin_left > 0)
+		return false;
+	so->udp.twin_left = twin_ratio();
+	count_receives(so);
+	return params.rx_udp_poll_os_ratio > 0;
 }
 
 /* NULL: no memory; a later access tries again. */
@@ -103,20 +142,22 @@ static struct migration_candidate *candidates_of(struct inet_sock *so, bool tx)
 
 void sock_access_init(struct inet_sock *so)
 {
-	so->rx_left = ratio_of(so, false);
-	so->tx_left = ratio_of(so, true);
+	if (so->sk.type == SOCK_TYPE_UDP)
+		so->udp.twin_left = twin_ratio();
+	set_left(so, false, ratio_of(so, false));
+	set_left(so, true, ratio_of(so, true));
 	if (so->candidates)
 		memset(so->candidates, 0, 2 * sizeof(*so->candidates));
 }
 
-void sock_access_slow(struct inet_sock *so, bool tx)
+static void check_key(struct inet_sock *so, bool tx)
 {
 	const struct ring_alloc *alloc = tx ? &so->opt->alloc_tx : &so->opt->alloc_rx;
 	struct migration_candidate *access;
 	uint64_t placed = move_key(so, tx), key;
 	int ratio = ratio_of(so, tx);
 
-	*left_of(so, tx) = ratio;
+	set_left(so, tx, ratio);
 	if (placed == SOCK_NO_KEY || (ratio == INT_MAX && ring_logic_moves(alloc->logic)))
 		return;
 	key = ring_key(alloc, &so->local.addr, so->id);
@@ -129,10 +170,10 @@ void sock_access_slow(struct inet_sock *so, bool tx)
 	if (!access)
 		return;
 	if (access->not_before && clock_now() < access->not_before) {
-		*left_of(so, tx) = ratio < PUT_OFF_STEP ? ratio : PUT_OFF_STEP;
+		set_left(so, tx, ratio < PUT_OFF_STEP ? ratio : PUT_OFF_STEP);
 		return;
 	}
-	*left_of(so, tx) = 1;
+	set_left(so, tx, 1);
 	if (!access->confirmed || access->candidate != key) {
 		access->candidate = key;
 		access->confirmed = 1;
@@ -141,9 +182,30 @@ void sock_access_slow(struct inet_sock *so, bool tx)
 	if (access->confirmed++ < CONFIRMATIONS)
 		return;
 	access->confirmed = 0;
-	*left_of(so, tx) = ratio;
+	set_left(so, tx, ratio);
 	access->not_before = clock_now() + ASK_AGAIN;
 	request_move(so, tx, key, false);
+}
+
+static bool receive_slow(struct inet_sock *so)
+{
+	struct udp_state *udp = &so->udp;
+
+	udp->key_left -= udp->counts - so->rx_left;
+	udp->twin_left -= udp->counts - so->rx_left;
+	if (udp->key_left <= 0)
+		check_key(so, false);
+	else
+		count_receives(so);
+	return udp->local || udp->twin_left <= 0;
+}
+
+bool sock_access_slow(struct inet_sock *so, bool tx)
+{
+	if (!tx && so->sk.type == SOCK_TYPE_UDP)
+		return receive_slow(so);
+	check_key(so, tx);
+	return false;
 }
 
 /* ---- keys (control lock) --------------------------------------------------------------------- */
@@ -157,8 +219,9 @@ uint64_t sock_rx_key(struct inet_sock *so, const struct inaddr *local)
 
 bool move_same_alloc(const struct inet_sock *so)
 {
-	return so->opt->alloc_rx.logic == so->opt->alloc_tx.logic &&
-	       so->opt->alloc_rx.user_id == so->opt->alloc_tx.user_id;
+	const struct ring_alloc *rx = &so->opt->alloc_rx, *tx = &so->opt->alloc_tx;
+
+	return rx->logic == tx->logic && rx->profile == tx->profile && rx->user_id == tx->user_id;
 }
 
 void sock_tx_query(struct inet_sock *so, struct dst_query *query)
@@ -196,7 +259,7 @@ void move_put_off(struct inet_sock *so, bool tx)
 	access = candidates_of(so, tx);
 	if (access)
 		access->not_before = clock_now() + PUT_OFF;
-	*left_of(so, tx) = 1;
+	set_left(so, tx, 1);
 	ring_release_cold(home);
 }
 

@@ -15,19 +15,27 @@
 /* The allocation logic of the socket was set or changed: counts accesses from the start. */
 void sock_access_init(struct inet_sock *so);
 
-void sock_access_slow(struct inet_sock *so, bool tx);
+/* True: rx_left counted the receives until something is due; see sock_access_rx(). */
+bool sock_access_slow(struct inet_sock *so, bool tx);
 
-/* holder of home: the calling thread receives (sock_access_tx(): sends). */
-static inline void sock_access_rx(struct inet_sock *so)
+/*
+ * holder of home: the calling thread receives (sock_access_tx(): sends).  True, of a datagram socket
+ * only: another place than its queue is due now.  That is the twin, once in
+ * VMA_RX_UDP_POLL_OS_RATIO receives, whatever these find; each receive, if local senders reach the
+ * socket.  sock_twin_is_due() tells which.
+ */
+static inline bool sock_access_rx(struct inet_sock *so)
 {
-	if (__builtin_expect(--so->rx_left <= 0, 0))
-		sock_access_slow(so, false);
+	return __builtin_expect(--so->rx_left <= 0, 0) && sock_access_slow(so, false);
 }
+
+/* holder of home: is it the twin's turn by the count of receives?  Once, then it is not. */
+bool sock_twin_is_due(struct inet_sock *so);
 
 static inline void sock_access_tx(struct inet_sock *so)
 {
 	if (__builtin_expect(--so->tx_left <= 0, 0))
-		sock_access_slow(so, true);
+		(void)sock_access_slow(so, true);
 }
 
 /*

@@ -124,7 +124,7 @@ void sock_signal_fix(siginfo_t *info)
 	}
 }
 
-void async_notify(struct watch *watch, uint32_t events)
+static void notify(struct watch *watch, uint32_t events)
 {
 	struct due what = {.fd = container_of(watch, struct async, watch)->fd};
 	long signo = sys_fcntl(sock_twin(watch->sk), F_GETSIG, 0);
@@ -140,10 +140,12 @@ void async_notify(struct watch *watch, uint32_t events)
 	}
 }
 
-void async_free(struct watch *watch)
+static void free_watch(struct watch *watch)
 {
 	mem_free(container_of(watch, struct async, watch));
 }
+
+static const struct watch_ops async_ops = {.notify = notify, .free = free_watch};
 
 /* holder: the watch of O_ASYNC, or NULL. */
 static struct watch *find_watch(struct sock *sk)
@@ -151,7 +153,7 @@ static struct watch *find_watch(struct sock *sk)
 	list_for_each(link, &sk->watches) {
 		struct watch *watch = container_of(link, struct watch, link);
 
-		if (watch->async)
+		if (watch->ops == &async_ops)
 			return watch;
 	}
 	return NULL;
@@ -164,7 +166,7 @@ static struct async *create_async(struct sock *sk, int fd)
 	if (!async)
 		return NULL;
 	watch_init(&async->watch, NULL, sk, 0);
-	async->watch.async = true;
+	async->watch.ops = &async_ops;
 	async->fd = fd;
 	return async;
 }

@@ -15,16 +15,8 @@
 
 #include "sock/core/sock.h"
 
-struct watch;
-
 /* The peer announced urgent data: sends SIGURG. */
 void async_urgent(struct sock *sk);
-
-/* Called by ready_notify(): events happened. */
-void async_notify(struct watch *watch, uint32_t events);
-
-/* The socket ends: frees the watch, which is in no list any more. */
-void async_free(struct watch *watch);
 
 /* In a forked child: forgets the signals that the parent is about to send. */
 void async_fork_child(void);

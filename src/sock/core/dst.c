@@ -8,36 +8,31 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "ring/local/record_ring.h"
 #include "ring/rings.h"
 #include "sock/core/inet_sock.h"
 
-/* RFC 1112 section 6.4: the low 23 bits of the group. */
-static void multicast_mac(const struct inaddr *group, uint8_t mac[6])
-{
-	mac[0] = 0x01;
-	mac[1] = 0x00;
-	mac[2] = 0x5e;
-	mac[3] = group->b[13] & 0x7f;
-	mac[4] = group->b[14];
-	mac[5] = group->b[15];
-}
+uint32_t dst_host_epoch;
+static bool host_watched; /* any, atomic: some destination has by_host */
 
-uint32_t dst_mcast_epoch;
-static bool mcast_looped; /* any, atomic: some destination depends on memberships */
+void dst_watch_host(void)
+{
+	__atomic_store_n(&host_watched, true, __ATOMIC_RELAXED);
+}
 
 /*
  * Once a second is cheap, and as fast as IGMP.  Destinations are found again whether or not
  * memberships changed.
  */
-void dst_check_mcast(nsec_t now)
+void dst_check_host(nsec_t now)
 {
 	static nsec_t next; /* internal thread */
 
-	if (now < next || !__atomic_load_n(&mcast_looped, __ATOMIC_RELAXED))
+	if (now < next || !__atomic_load_n(&host_watched, __ATOMIC_RELAXED))
 		return;
 	next = now + NSEC_PER_SEC;
 	/* Pairs with dst_fresh() and dst_find(). */
-	__atomic_fetch_add(&dst_mcast_epoch, 1, __ATOMIC_ACQ_REL);
+	__atomic_fetch_add(&dst_host_epoch, 1, __ATOMIC_ACQ_REL);
 }
 
 /*
@@ -52,7 +47,7 @@ static bool mcast_has_listeners(int ifindex, const struct inaddr *group)
 	size_t have = 0;
 	ssize_t n;
 
-	__atomic_store_n(&mcast_looped, true, __ATOMIC_RELAXED);
+	dst_watch_host();
 	if (fd < 0)
 		return true; /* unknown: the kernel sends, which is correct in any case */
 	while (have < sizeof(buf) - 1 && (n = sys_read(fd, buf + have, sizeof(buf) - 1 - have)) > 0)
@@ -90,6 +85,9 @@ static enum verdict find_way(const struct dst_query *query, struct dst_found *fo
 		return VERDICT_LOOPBACK;
 	if (addr_is_broadcast(&query->to.addr))
 		return VERDICT_BROADCAST;
+	/* The kernel refuses a foreign IPv4 source as it looks for the route, but not one of IPv6. */
+	if (!addr_is_v4(&query->src) && !addr_is_any(&query->src) && !link_of_addr(&query->src))
+		return VERDICT_NO_ROUTE;
 	if (route_get(&rq, &route))
 		return VERDICT_NO_ROUTE;
 	if (route.type == ROUTE_LOCAL)
@@ -114,12 +112,12 @@ static enum verdict find_way(const struct dst_query *query, struct dst_found *fo
 	if (params.mtu && found->mtu > (uint32_t)params.mtu)
 		found->mtu = (uint32_t)params.mtu;
 	if (multicast) {
-		found->mcast_looped = query->mc_loop;
+		found->by_host = query->mc_loop;
 		if (query->mc_loop && mcast_has_listeners(route.ifindex, &query->to.addr))
 			return VERDICT_LOOPBACK;
 		found->nexthop = query->to.addr;
 		found->neigh = NEIGH_REACHABLE;
-		multicast_mac(&query->to.addr, found->mac);
+		addr_multicast_mac(&query->to.addr, found->mac);
 	} else {
 		found->nexthop = addr_is_any(&route.gateway) ? query->to.addr : route.gateway;
 		found->neigh = neigh_get(route.ifindex, &found->nexthop, found->mac);
@@ -133,8 +131,8 @@ void dst_find(const struct dst_query *query, struct dst_found *found)
 	memset(found, 0, sizeof(*found));
 	/* Read first: after a change in between, what is found counts as out of date. */
 	found->generation = netlink_generation();
-	/* Pairs with dst_check_mcast(); orders the reads of the tables after it. */
-	found->mcast_epoch = __atomic_load_n(&dst_mcast_epoch, __ATOMIC_ACQUIRE);
+	/* Pairs with dst_check_host(); orders the reads of the tables after it. */
+	found->host_epoch = __atomic_load_n(&dst_host_epoch, __ATOMIC_ACQUIRE);
 	found->verdict = find_way(query, found);
 }
 
@@ -254,10 +252,27 @@ int dst_template(struct frame_template *tmpl, const struct ring *ring, const uin
 				  .proto = headers->proto,
 				  .ttl = headers->ttl,
 				  .tos = headers->tos,
-				  .dont_fragment = true,
-				  .no_csum = headers->no_csum};
+				  .no_csum = headers->no_csum,
+				  .label = headers->no_label ? FRAME_LABEL_NONE : FRAME_LABEL_AUTO};
 
 	return frame_template_init(tmpl, &fp);
+}
+
+static void apply_local(struct dst *dst, const struct endpoint *to, const struct dst_found *found,
+			const struct dst_headers *h)
+{
+	const struct inaddr *src = addr_is_any(&h->src.addr) ? &found->src : &h->src.addr;
+
+	_Static_assert(sizeof(struct record_header) <= sizeof(dst->tmpl.bytes) &&
+			       !(offsetof(struct dst, tmpl.bytes) % 8),
+		       "a header has its place");
+	dst->local = found->local;
+	*dst_local_header(dst) = (struct record_header){.from = addr_v4_of(src),
+							.to = addr_v4_of(&to->addr),
+							.from_port = h->src.port,
+							.to_port = to->port,
+							.ttl = h->ttl,
+							.tos = h->tos};
 }
 
 int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
@@ -284,12 +299,17 @@ int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 	dst_fini(dst);
 	dst->verdict = found->verdict;
 	dst->generation = found->generation;
-	dst->mcast_epoch = found->mcast_epoch;
-	dst->mcast_looped = found->mcast_looped;
+	dst->host_epoch = found->host_epoch;
+	dst->by_host = found->by_host;
+	if (found->verdict == VERDICT_LOCAL)
+		apply_local(dst, to, found, headers);
+	if (found->verdict == VERDICT_LOOPBACK)
+		dst->local = found->local;
 	if (found->verdict != VERDICT_ACCELERATED)
 		return 0;
 	dst->tmpl = tmpl;
-	dst->mtu = found->mtu;
+	dst->payload_max = (uint16_t)((found->mtu < UINT16_MAX ? found->mtu : UINT16_MAX) -
+				      frame_template_ip_hdr(&tmpl) - UDP_HDR);
 	dst->nexthop = found->nexthop;
 	dst->adj = adj;
 	if (adj)

@@ -18,18 +18,31 @@
 #include "ring/ring.h"
 #include "sock/core/verdict.h"
 
+/* A receiver in another process of this host, as this one sends to it; see local/local_udp.h. */
+struct local_target;
+struct local_target_ref {
+	union {
+		struct local_target *target;
+		nsec_t at; /* VERDICT_LOOPBACK: when none was found; 0: none is looked for */
+	};
+	uint32_t gen;	 /* of the target: one life of the object */
+	uint32_t looked; /* of the directory (local/local_dir.h), when it was looked for */
+};
+
 /* The result of dst_find(): values only. */
 struct dst_found {
-	enum verdict verdict; /* ACCELERATED, or why the kernel must send */
-	struct ring *ring;    /* of the interface and the allocation key; no reference */
+	enum verdict
+		verdict; /* ACCELERATED, LOCAL (never by dst_find()), or why the kernel must send */
+	struct local_target_ref local; /* VERDICT_LOCAL, VERDICT_LOOPBACK */
+	struct ring *ring;	       /* of the interface and the allocation key; no reference */
 	struct inaddr src;
 	struct inaddr nexthop;
 	enum neigh_state neigh;
 	uint8_t mac[6];
 	uint32_t mtu;
 	uint32_t generation;
-	bool mcast_looped;
-	uint32_t mcast_epoch;
+	bool by_host; /* as of struct dst */
+	uint32_t host_epoch;
 };
 
 struct dst_query {
@@ -48,17 +61,27 @@ struct dst {
 	struct adj_user user; /* of adj, while ring is the home ring */
 	struct adj *adj;
 	struct ring *ring; /* NULL: not resolved yet */
-	struct inaddr nexthop;
+	union {
+		struct inaddr nexthop;
+		struct local_target_ref local; /* these verdicts; and see dst_local_header() */
+	};
 	struct frame_template tmpl;
 	enum verdict verdict;
-	bool mac_known : 1;    /* the neighbour was reachable when the destination was found */
-	bool mcast_looped : 1; /* depends on the multicast listeners of this host */
-	bool unroutable : 1;   /* see dst_set_unroutable() */
+	bool mac_known : 1;  /* the neighbour was reachable when the destination was found */
+	bool by_host : 1;    /* depends on sockets of this host that may come and go */
+	bool unroutable : 1; /* see dst_set_unroutable() */
 	bool unroutable_unacked : 1; /* for use by its owner */
-	uint32_t mcast_epoch;
+	uint16_t payload_max;	     /* of a datagram that is sent whole; 0: not known */
+	uint32_t host_epoch;
 	uint32_t generation; /* netlink_generation() under which it is known to hold; 0: none */
-	uint32_t mtu;
 };
+
+/* holder: the MTU of the path, 65535 at most; 0: not known. */
+static inline uint32_t dst_mtu(const struct dst *dst)
+{
+	return dst->payload_max ? dst->payload_max + frame_template_ip_hdr(&dst->tmpl) + UDP_HDR
+				: 0;
+}
 
 /* Control lock, no ring held: fills in *found, see found->verdict.  May open a port. */
 void dst_find(const struct dst_query *query, struct dst_found *found);
@@ -82,12 +105,20 @@ void dst_set_unroutable(struct dst *dst);
 /* The number of unroutable destinations: any, atomic. */
 extern unsigned dst_unroutable_count;
 
+/* VERDICT_LOCAL: the header of all records to it is where the template would be. */
+struct record_header;
+static inline struct record_header *dst_local_header(struct dst *dst)
+{
+	return (struct record_header *)(void *)dst->tmpl.bytes;
+}
+
 struct dst_headers {
 	struct endpoint src;
 	uint8_t proto;
 	uint8_t ttl;
 	uint8_t tos;
 	bool no_csum;
+	bool no_label; /* IPv6: the flow label is 0 */
 };
 
 /*
@@ -111,13 +142,16 @@ int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 void dst_resolve_neighbour(const struct dst_found *found);
 
 /*
- * Destinations with mcast_looped are found again when this changes: a sender with
+ * Destinations with by_host are found again when this changes: a sender with
  * IP_MULTICAST_LOOP sends through the kernel while a socket of this host is a member of the
- * group.  any, atomic.
+ * group; and the kernel chooses among the sockets that share a port (local/local_choice.c).
+ * any, atomic.
  */
-extern uint32_t dst_mcast_epoch;
+extern uint32_t dst_host_epoch;
+/* any: it matters from now on. */
+void dst_watch_host(void);
 /* The internal thread, periodically: changes the epoch once a second while it matters. */
-void dst_check_mcast(nsec_t now);
+void dst_check_host(nsec_t now);
 
 /* holder of home: dst_fresh() is false from now on. */
 static inline void dst_expire(struct dst *dst)
@@ -131,9 +165,9 @@ bool dst_still(struct dst *dst);
 /* holder of home: may the destination be used without another dst_find()? */
 static inline bool dst_fresh(struct dst *dst)
 {
-	/* Pairs with dst_check_mcast(). */
-	if (__builtin_expect(dst->mcast_looped, 0) &&
-	    dst->mcast_epoch != __atomic_load_n(&dst_mcast_epoch, __ATOMIC_ACQUIRE))
+	/* Pairs with dst_check_host(). */
+	if (__builtin_expect(dst->by_host, 0) &&
+	    dst->host_epoch != __atomic_load_n(&dst_host_epoch, __ATOMIC_ACQUIRE))
 		return false;
 	return (__builtin_expect(dst->generation == netlink_generation(), 1) || dst_still(dst)) &&
 	       (!dst->adj || dst->adj->state != NEIGH_FAILED);

@@ -2,6 +2,7 @@
 #include "sock/core/icmp.h"
 
 #include <errno.h>
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
 #include <string.h>
@@ -16,13 +17,13 @@
 #define BATCH 64      /* messages of a round; in a flood the socket's buffer overflows */
 #define ICMP_FILTER 1 /* <linux/icmp.h>, at SOL_RAW */
 
-static int icmp_fd = -1;
+static int icmp_fd = -1, icmp6_fd = -1;
 
 /* holder: passes the error to the kind of socket that the flow belongs to. */
 static void report_error(struct ring *ring, struct flow *flow, const struct icmp_error *error)
 {
 	for (unsigned i = 0; i < INET_KINDS; i++) {
-		if (sock_kinds[i]->icmp_error && flow->deliver == sock_kinds[i]->deliver)
+		if (sock_kinds[i]->icmp_error && flow->deliver == sock_deliver_fn(sock_kinds[i]))
 			sock_kinds[i]->icmp_error(ring, flow, error);
 	}
 }
@@ -47,19 +48,30 @@ static void find_and_report(const struct icmp_error *error)
 }
 
 /* The internal thread: acts on the messages that have arrived. */
-static void read_messages(void)
+static void read_from(int fd,
+		      bool (*parse)(const uint8_t *packet, size_t len, struct icmp_error *error))
 {
 	uint8_t packet[256]; /* headers, and the quoted part of our frame */
 
 	for (unsigned i = 0; i < BATCH; i++) {
 		struct icmp_error error;
-		ssize_t n = sys_recvfrom(icmp_fd, packet, sizeof(packet), MSG_DONTWAIT, NULL, NULL);
+		ssize_t n = sys_recvfrom(fd, packet, sizeof(packet), MSG_DONTWAIT, NULL, NULL);
 
 		if (n < 0)
 			return;
-		if (icmp_parse_error(packet, (size_t)n, &error))
+		if (parse(packet, (size_t)n, &error))
 			find_and_report(&error);
 	}
+}
+
+static void read_messages(void)
+{
+	read_from(icmp_fd, icmp_parse_error);
+}
+
+static void read_messages6(void)
+{
+	read_from(icmp6_fd, icmp6_parse_error);
 }
 
 /* Lets errors pass only, so that no ping wakes the internal thread. */
@@ -71,29 +83,51 @@ static int set_filter(int fd)
 	return sys_setsockopt(fd, SOL_RAW, ICMP_FILTER, &refused, sizeof(refused));
 }
 
-void sock_icmp_open(void)
+static int set_filter6(int fd)
 {
-	int fd = sys_socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_ICMP), rc;
+	struct icmp6_filter filter;
 
-	control_assert_held();
+	ICMP6_FILTER_SETBLOCKALL(&filter);
+	ICMP6_FILTER_SETPASS(ICMP6_DST_UNREACH, &filter);
+	ICMP6_FILTER_SETPASS(ICMP6_PACKET_TOO_BIG, &filter);
+	ICMP6_FILTER_SETPASS(ICMP6_TIME_EXCEEDED, &filter);
+	ICMP6_FILTER_SETPASS(ICMP6_PARAM_PROB, &filter);
+	return sys_setsockopt(fd, IPPROTO_ICMPV6, ICMP6_FILTER, &filter, sizeof(filter));
+}
+
+/* The socket, or -1: the log tells why. */
+static int open_socket(int family, int protocol, int (*filter)(int fd))
+{
+	int fd = sys_socket(family, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+
 	if (fd >= 0)
 		fd = sys_fd_hide(fd);
 	if (fd < 0) {
-		log_debug("no raw socket (%s): ICMP errors do not reach accelerated connections",
-			  strerror(-fd));
-		return;
+		log_debug("no raw socket (%s): ICMP errors of IPv%d do not reach accelerated "
+			  "connections",
+			  strerror(-fd), family == AF_INET ? 4 : 6);
+		return -1;
 	}
-	rc = set_filter(fd);
-	if (rc) {
-		sys_close(fd);
-		return;
-	}
-	icmp_fd = fd;
-	progress_watch(fd, read_messages);
+	if (filter(fd))
+		sys_close_fd(&fd);
+	return fd;
+}
+
+void sock_icmp_open(void)
+{
+	control_assert_held();
+	icmp_fd = open_socket(AF_INET, IPPROTO_ICMP, set_filter);
+	if (icmp_fd >= 0)
+		progress_watch(icmp_fd, read_messages);
+	icmp6_fd = open_socket(AF_INET6, IPPROTO_ICMPV6, set_filter6);
+	if (icmp6_fd >= 0)
+		progress_watch(icmp6_fd, read_messages6);
 }
 
 void sock_icmp_forget(void)
 {
 	progress_watch(-1, read_messages);
+	progress_watch(-1, read_messages6);
 	sys_close_fd(&icmp_fd);
+	sys_close_fd(&icmp6_fd);
 }

@@ -7,7 +7,6 @@
 #define SOCK_CORE_INET_SOCK_H
 
 #include <errno.h>
-#include <pthread.h>
 
 #include "net/tcp/tcp.h"
 #include "ring/progress.h"
@@ -72,17 +71,19 @@ struct udp_state {
 	/* holder */
 	struct pkt *head, *tail;
 	uint32_t bytes, count;
-	uint32_t limit;		  /* of bytes */
-	int os_countdown;	  /* polls until the twin is polled */
-	struct dst dst;		  /* of a connected socket */
+	uint32_t limit;			 /* of bytes; 0: SO_VMA_SHUTDOWN_RX */
+	int twin_left, key_left, counts; /* of receives: sock_access_slow() */
+	struct dst dst;			 /* of a connected socket */
 	struct udp_dst **cache;	  /* of an unconnected one, by destination; NULL until needed */
 	struct stats_sock *stats; /* the slot of inet_sock.stats_slot, or NULL */
 	uint64_t dropped;
-	struct list groups;    /* control lock: multicast memberships, mcast.c */
-	int claim;	       /* control lock: on its port, see port_claim.h; -1: none */
-	struct udp_rare *rare; /* holder: state that few sends need; NULL until one does */
-	struct udp_pace *pace; /* holder: NULL until a paced send */
-	struct filter *filter; /* holder; any, atomic, to compare with NULL: extra/filter.h */
+	struct list groups;	 /* control lock: multicast memberships, mcast.c */
+	int claim;		 /* control lock: on its port, see port_claim.h; -1: none */
+	struct udp_rare *rare;	 /* holder: state that few sends need; NULL until one does */
+	struct udp_pace *pace;	 /* holder: NULL until a paced send */
+	struct filter *filter;	 /* holder; any, atomic, to compare with NULL: extra/filter.h */
+	struct local_udp *local; /* holder, control lock to write: local/local_udp.h; or NULL */
+	struct xtreme *xtreme;	 /* holder; of socketxtreme, or NULL: extra/xtreme.h */
 	uint8_t special; /* UDP_*; holder to write, any to read: udp_special.c makes all sends */
 	enum udp_pending pending; /* holder */
 	bool connected;		  /* it has a peer; holder, with the control lock to write */
@@ -168,7 +169,7 @@ struct inet_sock {
 
 	/* holder */
 	struct migration_candidate *candidates; /* [2], rx and tx; NULL: none so far */
-	int rx_left, tx_left;			/* accesses until the thread's key is checked */
+	int rx_left, tx_left;			/* accesses until something is due: access.h */
 
 	/* any, atomic; control lock to write: msec, 0: no timeout; read before a call blocks */
 	uint32_t rcvtimeo, sndtimeo;
@@ -191,16 +192,16 @@ struct inet_sock {
 
 	/* control lock */
 	enum verdict verdict;
-	bool wildcard : 1; /* bound to 0.0.0.0: its flows follow the host's addresses */
-	bool joins : 1;	   /* other processes receive by its flows: sock_flows_inherited() */
-	bool must : 1;	   /* a rule of libvma.conf says so, for one use or more: strict.h */
-	bool raw_twin;	   /* accepted, and no options were set on the twin yet; any to read */
+	bool wildcard : 1;	 /* bound to 0.0.0.0: its flows follow the host's addresses */
+	bool joins : 1;		 /* other processes receive by its flows: sock_flows_inherited() */
+	bool must : 1;		 /* a rule of libvma.conf says so, for one use or more: strict.h */
+	bool unbound_v6only : 1; /* the library has bound the twin, which is IPV6_V6ONLY since */
+	bool raw_twin; /* accepted, and no options were set on the twin yet; any to read */
 
 	/* control lock to write, any to read */
 	uint8_t n_rings; /* entries of rings[]; more than INET_RINGS: any ring may have flows */
 
-	/* any, atomic */
-	bool close_pending; /* the program closed it; the last waiter completes that */
+	bool close_pending; /* any, atomic: the program closed it; the last waiter completes that */
 
 	/* control lock, holder to write: see stats/sock_stats.h; 0: no slot */
 	uint16_t stats_slot;
@@ -230,10 +231,9 @@ static inline enum sock_life sock_life(const struct inet_sock *so)
 }
 
 /*
- * The only function that writes ->life.  holder, unless no other thread can reach the socket
- * (yet, or any more).  A change that a call of the program or another process causes needs
- * the control lock, too.  Changes that a connection makes by itself do not: to HANDSHAKE,
- * QUEUED and ORPHAN, and from CONNECTING to CONNECTED or OPEN.
+ * The only writer of ->life.  holder, unless no other thread can reach the socket.  What a call of
+ * the program or another process causes needs the control lock, too; what a connection does by
+ * itself does not: to HANDSHAKE, QUEUED and ORPHAN, and from CONNECTING to CONNECTED or OPEN.
  */
 static inline void sock_life_set(struct inet_sock *so, enum sock_life next)
 {
@@ -460,7 +460,7 @@ static inline struct dst_query sock_way_query(const struct inet_sock *so, const 
 				  .src = src,
 				  .oif = so->opt->bind_ifindex,
 				  .mark = so->opt->mark,
-				  .tos = so->opt->tos,
+				  .tos = options_tos(so->opt, &to->addr),
 				  .onlink = so->opt->dontroute};
 
 	if (so->inet == INET_UDP && !query.oif && !addr_is_multicast(&to->addr))

@@ -19,14 +19,6 @@ static bool any_begun; /* control lock: some listener has kernel_conns.since set
 
 /* ---- what the kernel has --------------------------------------------------------------- */
 
-/* Does the connection have IPv4 addresses?  idiag_family is that of the socket. */
-static bool is_ipv4(const struct inet_diag_msg *msg)
-{
-	const uint32_t *peer = msg->id.idiag_dst;
-
-	return msg->idiag_family == AF_INET || (!peer[0] && !peer[1] && peer[2] == ADDR_V4_PREFIX);
-}
-
 /* Adds the ports of one message from the kernel.  1: more follow; 0: it was the last; -errno. */
 static int add_ports(const char *answer, size_t len, uint64_t ports[KERNEL_PORTS_WORDS])
 {
@@ -41,8 +33,7 @@ static int add_ports(const char *answer, size_t len, uint64_t ports[KERNEL_PORTS
 		    head.nlmsg_len < NLMSG_LENGTH(sizeof(msg)))
 			return -EPROTO;
 		memcpy(&msg, answer + at + NLMSG_HDRLEN, sizeof(msg));
-		if (is_ipv4(&msg))
-			ports[msg.id.idiag_sport / 64] |= UINT64_C(1) << (msg.id.idiag_sport % 64);
+		ports[msg.id.idiag_sport / 64] |= UINT64_C(1) << (msg.id.idiag_sport % 64);
 	}
 	return 1;
 }
@@ -81,7 +72,6 @@ int kernel_ports_read(uint64_t ports[KERNEL_PORTS_WORDS])
 	if (fd < 0)
 		return fd;
 	rc = read_family(fd, AF_INET, ports);
-	/* A socket of IPv6 may have a peer of IPv4. */
 	if (!rc && read_family(fd, AF_INET6, ports))
 		log_debug("the kernel does not tell of its connections of IPv6");
 	sys_close(fd);

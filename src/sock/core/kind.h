@@ -14,6 +14,7 @@
 #ifndef SOCK_CORE_KIND_H
 #define SOCK_CORE_KIND_H
 
+#include "base/param.h"
 #include "net/icmp.h"
 #include "sock/core/extra/sock_extra.h"
 #include "sock/core/inet_sock.h"
@@ -27,12 +28,16 @@
 	X(yield, HOLD_YIELD)
 
 struct filter_kind;
+struct vma_message_t;
+struct xtreme_batch;
+struct xtreme_name;
 
 struct sock_kind {
 	uint8_t protocol; /* IPPROTO_UDP, IPPROTO_TCP */
 	/* [HOLD_MODES], of a new socket; NULL: sockets become this kind later (a listener) */
 	const struct sock_ops *ops;
-	flow_fn deliver; /* of its flows */
+	flow_fn deliver;	/* of its flows */
+	flow_fn deliver_xtreme; /* the same with VMA_SOCKETXTREME.  NULL: deliver */
 
 	/* control lock: initialises the kind's part of a new object, which has its options. */
 	void (*init)(struct inet_sock *so);
@@ -114,6 +119,38 @@ struct sock_kind {
 	 */
 	void (*held_freed)(struct inet_sock *so, uint32_t charge);
 
+	/*
+	 * holder: adds the packets that it has to b, as far as there is room.  True: some are
+	 * left, for the next poll.  NULL: it has none.
+	 */
+	bool (*xtreme_take)(struct inet_sock *so, struct ring *ring, struct xtreme_batch *b,
+			    const struct xtreme_name *name);
+
+	/* ---- batches, and messages that the program writes into frames (vma.h) ---- */
+
+	/*
+	 * app: vma_recv_batch(), vma_send_batch() of messages whose pointers were checked; flags
+	 * has MSG_DONTWAIT at most.  *done: how many; what is returned is about the next one:
+	 * 0: all that is possible was done; SOCK_KERNEL: it needs recv or send of struct sock_ops;
+	 * -errno.  NULL: they do it.
+	 */
+	int (*recv_batch)(struct sock_ref ref, struct vma_message_t *messages, unsigned count,
+			  int flags, unsigned *done);
+	int (*send_batch)(struct sock_ref ref, struct vma_message_t *messages, unsigned count,
+			  int flags, unsigned *done);
+	/*
+	 * holder: how long the headers of the next message will be, and how long that may be.  0;
+	 * -ENOTCONN; SOCK_FETCH.  NULL: no message can be written into a frame.
+	 */
+	int (*room)(const struct inet_sock *so, uint32_t *header, size_t *most);
+	/*
+	 * holder of home: sends len bytes that are at `at` in pkt, a frame of home; to: NULL: the
+	 * connected peer.  len: the port has pkt.  SOCK_KERNEL: they have to be copied; -errno: the
+	 * caller still has pkt.  Not NULL if room is not.
+	 */
+	ssize_t (*commit)(struct inet_sock *so, struct ring *ring, struct pkt *pkt, uint32_t at,
+			  size_t len, const struct endpoint *to);
+
 	/* ---- options: control lock, unless said otherwise ---- */
 
 	/*
@@ -155,6 +192,12 @@ static inline const struct sock_kind *sock_kind_of(const struct inet_sock *so)
 	return sock_kinds[so->inet];
 }
 
+/* The function of its flows in this process. */
+static inline flow_fn sock_deliver_fn(const struct sock_kind *kind)
+{
+	return params.socketxtreme && kind->deliver_xtreme ? kind->deliver_xtreme : kind->deliver;
+}
+
 /* any: the kind that the socket was made as: that of TCP for a listener. */
 static inline const struct sock_kind *sock_kind_made(const struct sock *sk)
 {
@@ -171,6 +214,20 @@ static inline bool sock_has_owner(const struct inet_sock *so)
 #define SOCK_FETCH (-4097)
 /* The longest time that a non-blocking call waits for that. */
 #define SHARE_FETCH_MAX NSEC_PER_SEC
+
+/* What a receive of a datagram socket that local senders reach takes next. */
+enum local_turn {
+	LOCAL_TURN_OURS, /* the oldest datagram of the queue, if there is one */
+	LOCAL_TURN_LOOK, /* call sock_look_at_twin(), holding no ring, and ask again */
+	LOCAL_TURN_TWIN, /* what the twin has; if it has nothing, ask again */
+};
+/* What the receive says. */
+enum {
+	LOCAL_TURN_DUE = 1,	/* by the count of receives it is time to look at the twin */
+	LOCAL_TURN_PEEKS = 2,	/* it takes nothing away */
+	LOCAL_TURN_LOOKED = 4,	/* it was told to look, and has */
+	LOCAL_TURN_NOTHING = 8, /* it was told that it is the twin's turn, which had nothing */
+};
 
 /* What core needs from higher directories, for sockets of all kinds. */
 struct sock_upcalls {
@@ -247,6 +304,56 @@ struct sock_upcalls {
 	void (*local_unlisten)(struct inet_sock *so);
 	/* Its queue has room for those that were held back. */
 	void (*local_accepted)(struct inet_sock *so);
+
+	/* ---- datagrams through shared memory: as above; the rules are in local/local_udp.h ---- */
+
+	/*
+	 * A datagram socket with a port: local senders can reach it from now on, or after its
+	 * addresses or options have changed.  False: they cannot.
+	 */
+	bool (*local_receive)(struct inet_sock *so);
+	/* They cannot any more; what they have sent is in its queue.  Does nothing if they could not. */
+	void (*local_receive_stop)(struct inet_sock *so);
+	/*
+	 * The destination is on this host.  0: found->verdict is VERDICT_LOCAL, or it is unchanged:
+	 * the kernel sends.  -EINPROGRESS: found->local was asked: call local_await().
+	 */
+	int (*local_find)(struct inet_sock *so, const struct udp_way *way, struct dst_found *found);
+	/* No lock: waits for the answer; then call local_find() again. */
+	void (*local_await)(struct sock_ref ref, const struct endpoint *to,
+			    const struct local_target_ref *target);
+	/* Could it connect to this address of the host, and reach a receiver there, now or later? */
+	bool (*local_may_connect)(struct inet_sock *so, const struct endpoint *to);
+	/* Is an accelerated receiver there? */
+	bool (*local_is_there)(const struct endpoint *to);
+	/*
+	 * holder of home: sends by a destination of VERDICT_LOCAL.  Bytes; -EFAULT; SOCK_KERNEL:
+	 * the kernel knows the error; -ESTALE: the destination has to be found again.  May let the
+	 * ring go and hold it again.
+	 */
+	ssize_t (*local_send)(struct inet_sock *so, struct dst *dst, const struct msghdr *msg,
+			      size_t len);
+	/*
+	 * holder of home: the kernel sends by a destination of this host.  SOCK_KERNEL: as any
+	 * other; -ESTALE: it has to be found again, there may be a receiver; else, holding no ring,
+	 * the call is local_by_twin() with this result.
+	 */
+	int (*local_by_kernel)(struct inet_sock *so, const struct dst *dst);
+	/* app, no ring held: sendmsg(2) by the twin. */
+	ssize_t (*local_by_twin)(struct sock_ref ref, const struct msghdr *msg, int flags,
+				 int phase);
+	/* holder of home: before each receive of a socket with udp.local; says: LOCAL_TURN_*. */
+	enum local_turn (*local_turn)(struct inet_sock *so, unsigned says);
+	/* holder of home: the kernel sends all its datagrams from now on. */
+	void (*local_send_stop)(struct inet_sock *so);
+	/* A BPF program chooses among the sockets of its port: local senders leave it to the kernel. */
+	void (*local_filtered)(const struct inet_sock *so);
+	/* The ring besides home that its datagrams come by; NULL: none. */
+	struct ring *(*local_udp_ring)(const struct inet_sock *so);
+	/* No reference to the socket is left, or the kernel serves it.  NULL before local_receive(). */
+	void (*local_udp_end)(struct inet_sock *so);
+	/* [HOLD_MODES]: calls of a datagram socket with udp.local. */
+	const struct sock_ops *local_udp_ops;
 };
 
 extern const struct sock_upcalls sock_upcalls;

@@ -21,23 +21,28 @@
 
 /* Control messages that recvmsg(2) adds. */
 enum {
-	TOLD_STAMP = 1 << 0,	   /* SO_TIMESTAMP */
-	TOLD_STAMP_NS = 1 << 1,	   /* SO_TIMESTAMPNS */
-	TOLD_STAMP_NEW = 1 << 2,   /* SO_TIMESTAMP_NEW */
-	TOLD_STAMPNS_NEW = 1 << 3, /* SO_TIMESTAMPNS_NEW */
-	TOLD_STAMPING = 1 << 4,	   /* SO_TIMESTAMPING: software stamps of arrival */
-	TOLD_DROPS = 1 << 5,	   /* SO_RXQ_OVFL */
-	TOLD_PKTINFO = 1 << 6,	   /* IP_PKTINFO */
-	TOLD_TTL = 1 << 7,	   /* IP_RECVTTL */
-	TOLD_TOS = 1 << 8,	   /* IP_RECVTOS */
-	TOLD_OPTS = 1 << 9,	   /* IP_RECVOPTS */
-	TOLD_ORIGDST = 1 << 10,	   /* IP_RECVORIGDSTADDR */
-	TOLD_GRO = 1 << 11,	   /* UDP_GRO */
-	TOLD_INQ = 1 << 12,	   /* TCP_INQ */
-	TOLD_PKTINFO6 = 1 << 13,   /* IPV6_RECVPKTINFO */
+	TOLD_STAMP = 1 << 0,	     /* SO_TIMESTAMP */
+	TOLD_STAMP_NS = 1 << 1,	     /* SO_TIMESTAMPNS */
+	TOLD_STAMP_NEW = 1 << 2,     /* SO_TIMESTAMP_NEW */
+	TOLD_STAMPNS_NEW = 1 << 3,   /* SO_TIMESTAMPNS_NEW */
+	TOLD_STAMPING = 1 << 4,	     /* SO_TIMESTAMPING: software stamps of arrival */
+	TOLD_DROPS = 1 << 5,	     /* SO_RXQ_OVFL */
+	TOLD_PKTINFO = 1 << 6,	     /* IP_PKTINFO */
+	TOLD_TTL = 1 << 7,	     /* IP_RECVTTL */
+	TOLD_TOS = 1 << 8,	     /* IP_RECVTOS */
+	TOLD_OPTS = 1 << 9,	     /* IP_RECVOPTS */
+	TOLD_ORIGDST = 1 << 10,	     /* IP_RECVORIGDSTADDR */
+	TOLD_GRO = 1 << 11,	     /* UDP_GRO */
+	TOLD_INQ = 1 << 12,	     /* TCP_INQ */
+	TOLD_PKTINFO6 = 1 << 13,     /* IPV6_RECVPKTINFO */
+	TOLD_HARDWARE = 1 << 14,     /* SO_TIMESTAMPING: the device's stamps of arrival */
+	TOLD_STAMPING_NEW = 1 << 15, /* both by SO_TIMESTAMPING_NEW */
+	TOLD_HOPLIMIT6 = 1 << 16,    /* IPV6_RECVHOPLIMIT */
+	TOLD_TCLASS6 = 1 << 17,	     /* IPV6_RECVTCLASS */
 	/* those whose value must be stored when the datagram arrives */
 	TOLD_STAMPS = TOLD_STAMP | TOLD_STAMP_NS | TOLD_STAMP_NEW | TOLD_STAMPNS_NEW,
-	TOLD_ARRIVAL = TOLD_STAMPS | TOLD_STAMPING | TOLD_DROPS,
+	TOLD_TIMES = TOLD_STAMPS | TOLD_STAMPING | TOLD_HARDWARE,
+	TOLD_ARRIVAL = TOLD_TIMES | TOLD_DROPS,
 };
 
 /* Without padding: objects are compared as bytes. */
@@ -56,20 +61,26 @@ struct sock_options {
 	uint32_t rcvbuf, sndbuf; /* as the kernel counts them; TCP: if set */
 	uint32_t rcvlowat;	 /* INT_MAX at most */
 	uint32_t mark;
-	uint32_t pacing_burst; /* net/pace.h; 0: none was set */
-	uint32_t port_range;   /* IP_LOCAL_PORT_RANGE: last port << 16 | first port; 0: not set */
-	int bind_ifindex;      /* SO_BINDTODEVICE */
-	int mc_ifindex;	       /* IP_MULTICAST_IF; 0: that of the route */
-	int uc_ifindex;	       /* IP_UNICAST_IF; 0: that of the route */
-	uint16_t maxseg;       /* TCP_MAXSEG; 0: none */
-	int16_t linger2;       /* TCP_LINGER2, seconds; -1: do not linger */
-	uint16_t told;	       /* TOLD_*: the control messages that recvmsg(2) adds */
-	uint16_t gso_size;     /* UDP_SEGMENT; 0: datagrams are not segmented */
+	uint32_t told;		/* TOLD_*: the control messages that recvmsg(2) adds */
+	uint32_t pacing_burst;	/* net/pace.h; 0: none was set */
+	uint32_t pacing_max;	/* max_burst_sz of struct vma_rate_limit_t, for getsockopt(2) */
+	uint32_t port_range;	/* IP_LOCAL_PORT_RANGE: last port << 16 | first port; 0: not set */
+	uint32_t flow_tag;	/* SO_VMA_FLOW_TAG; 0: none */
+	int bind_ifindex;	/* SO_BINDTODEVICE */
+	int mc_ifindex;		/* IP_MULTICAST_IF; 0: that of the route */
+	int uc_ifindex;		/* IP_UNICAST_IF; 0: that of the route */
+	uint16_t maxseg;	/* TCP_MAXSEG; 0: none */
+	int16_t linger2;	/* TCP_LINGER2, seconds; -1: do not linger */
+	uint16_t gso_size;	/* UDP_SEGMENT; 0: datagrams are not segmented */
+	uint16_t pacing_packet; /* typical_pkt_sz, likewise */
+	uint8_t hops6;		/* IPV6_UNICAST_HOPS, as the kernel reports it */
+	uint8_t tclass6;	/* IPV6_TCLASS */
 	struct tcp_keepalive keepalive;
-	uint8_t tos, ttl;
+	uint8_t tos, ttl; /* of IPv4 */
 	uint8_t mc_ttl;
-	uint8_t pmtudisc; /* IP_PMTUDISC_* */
-	uint8_t cc_algo;  /* tcp_cc_by_number() */
+	uint8_t pmtudisc;  /* IP_PMTUDISC_* */
+	uint8_t pmtudisc6; /* IPV6_PMTUDISC_*, which have the same values */
+	uint8_t cc_algo;   /* tcp_cc_by_number() */
 	bool mc_loop, mc_all;
 	bool no_check; /* SO_NO_CHECK */
 	bool reuseaddr, reuseport;
@@ -78,9 +89,28 @@ struct sock_options {
 	bool rcvbuf_set, sndbuf_set; /* the program chose the size */
 	bool dontroute;
 	uint8_t syncnt; /* TCP_SYNCNT; 0: the default */
-	bool unused[3]; /* for further options */
+	bool tx_stamps; /* SO_TIMESTAMPING: stamps of sent datagrams */
+	bool no_label6; /* IPV6_AUTOFLOWLABEL is off */
+	bool unused[2]; /* for further options */
 };
 #pragma GCC diagnostic pop
+
+/* What the IP header of a unicast packet to this address says. */
+static inline uint8_t options_ttl(const struct sock_options *opt, const struct inaddr *to)
+{
+	return __builtin_expect(addr_is_v4(to), 1) ? opt->ttl : opt->hops6;
+}
+
+static inline uint8_t options_tos(const struct sock_options *opt, const struct inaddr *to)
+{
+	return __builtin_expect(addr_is_v4(to), 1) ? opt->tos : opt->tclass6;
+}
+
+/* True: a datagram to this address that is larger than the MTU is refused. */
+static inline bool options_never_fragment(const struct sock_options *opt, const struct inaddr *to)
+{
+	return (addr_is_v4(to) ? opt->pmtudisc : opt->pmtudisc6) >= IP_PMTUDISC_DO;
+}
 
 /*
  * An object that equals *opt; the caller gets a reference to it.  A new object takes a

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "ring/inbox.h"
 #include "ring/ring.h"
-#include "sock/core/async.h"
 
 unsigned ready_forks;
 
@@ -135,8 +134,8 @@ void watch_push(struct watch *watch)
 void watch_end(struct watch *watch)
 {
 	list_remove(&watch->link);
-	if (__builtin_expect(watch->async, 0)) {
-		async_free(watch);
+	if (__builtin_expect(watch->ops != NULL, 0)) {
+		watch->ops->free(watch);
 		return;
 	}
 	/* Pairs with watch_next(): the owner frees the watch only after it has seen WATCH_GONE. */
@@ -156,7 +155,7 @@ void watch_init(struct watch *watch, struct waiter *waiter, struct sock *sk, uin
 	watch->queued = 0;
 	watch->gone = false;
 	watch->of_set = false;
-	watch->async = false;
+	watch->ops = NULL;
 }
 
 void watch_add(struct watch *watch)
@@ -182,8 +181,8 @@ void ready_notify_slow(struct sock *sk, uint32_t events)
 	list_for_each(link, &sk->watches) {
 		struct watch *watch = container_of(link, struct watch, link);
 
-		if (__builtin_expect(watch->async, 0)) {
-			async_notify(watch, events);
+		if (__builtin_expect(watch->ops != NULL, 0)) {
+			watch->ops->notify(watch, events);
 			continue;
 		}
 		if (!((watch->events | EPOLLERR | EPOLLHUP) & events))
@@ -208,7 +207,7 @@ void ready_wake_all(struct sock *sk)
 	list_for_each(link, &sk->watches) {
 		struct watch *watch = container_of(link, struct watch, link);
 
-		if (!watch->async)
+		if (!watch->ops)
 			waiter_wake_all(watch->waiter);
 	}
 }

@@ -46,16 +46,26 @@ struct waiter {
 #define WATCH_QUEUED 1
 #define WATCH_GONE 2 /* with WATCH_QUEUED: the socket ended, the watch is not queued again */
 
+struct watch;
+
+/* Of watches without a waiter: of O_ASYNC (async.h), of socketxtreme (extra/xtreme.h). */
+struct watch_ops {
+	/* holder: as ready_notify(). */
+	void (*notify)(struct watch *watch, uint32_t events);
+	/* The socket ends, and the watch is in no list any more: frees it. */
+	void (*free)(struct watch *watch);
+};
+
 struct watch {
 	ck_stack_entry_t ready_link; /* first */
 	struct list link;	     /* of sock->watches; holder of the socket's ring */
-	struct waiter *waiter;
+	struct waiter *waiter;	     /* NULL: ->ops */
+	const struct watch_ops *ops; /* set before watch_add(), NULL: ->waiter */
 	struct sock *sk;
 	uint32_t events; /* EPOLL* bits that matter; EPOLLERR and EPOLLHUP always do */
 	int queued;	 /* any, atomic: WATCH_* while in waiter->ready, else 0 */
 	bool gone;	 /* owner: the socket ended; written by watch_next() */
 	bool of_set;	 /* set before watch_add(): an entry of an epoll set */
-	bool async;	 /* likewise: for O_ASYNC, see async.h; without a waiter */
 };
 
 _Static_assert(offsetof(struct watch, ready_link) == 0, "an entry is its watch");

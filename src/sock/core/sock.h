@@ -32,6 +32,9 @@
 
 #define SOCK_KERNEL (-4096)
 
+/* accept: a connection that is in the queue now; -EAGAIN: there is none. */
+#define SOCK_ACCEPT_QUEUED 1
+
 /* In sock->events, beside EPOLL*: the socket is LIFE_EXPORTED or LIFE_KEPT_EXPORTED. */
 #define SOCK_EXPORTED (1u << 27)
 #define SOCK_ASKED (1u << 26) /* exported, and a thread waits for it */
@@ -47,7 +50,10 @@ struct sock_ref {
 
 /* Sorted. */
 struct sock_ops {
-	/* Returns fd or -errno.  child: the new socket; child->sk NULL: the kernel accepted it. */
+	/*
+	 * Returns fd or -errno.  child: the new socket; child->sk NULL: the kernel accepted it.
+	 * flags: as of accept4(2), or SOCK_ACCEPT_QUEUED.
+	 */
 	int (*accept)(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
 		      struct sock_ref *child);
 	int (*bind)(struct sock_ref ref, const struct sockaddr *addr, socklen_t len);
@@ -65,6 +71,11 @@ struct sock_ops {
 	 */
 	ssize_t (*quick_recv)(int fd, void *buf, size_t len, int flags, struct sock_ref ref);
 	ssize_t (*quick_send)(int fd, const void *buf, size_t len, int flags, struct sock_ref ref);
+	/* Likewise recvfrom(2) and sendto(2), with an address; there if the two above are. */
+	ssize_t (*quick_recvfrom)(int fd, void *buf, size_t len, int flags, struct sockaddr *from,
+				  socklen_t *from_len, struct sock_ref ref);
+	ssize_t (*quick_sendto)(int fd, const void *buf, size_t len, int flags,
+				const struct sockaddr *to, socklen_t to_len, struct sock_ref ref);
 	/* Sets msg_name, msg_namelen, msg_controllen and msg_flags as recvmsg(2). */
 	ssize_t (*recv)(struct sock_ref ref, struct msghdr *msg, int flags);
 	ssize_t (*send)(struct sock_ref ref, const struct msghdr *msg, int flags);
@@ -106,9 +117,16 @@ _Static_assert(sizeof(struct sock) == 64, "what everybody reads is in one cache 
 
 /* Functions of intercept that sock calls; left and started: under the control lock. */
 struct sock_hooks {
-	/* app, holding no ring: recv(2) and send(2) through recv and send of the socket's ops. */
+	/*
+	 * app, holding no ring: recv(2), recvfrom(2), send(2) and sendto(2) through recv and send of
+	 * the socket's ops.
+	 */
 	ssize_t (*recv)(int fd, void *buf, size_t len, int flags);
+	ssize_t (*recvfrom)(int fd, void *buf, size_t len, int flags, struct sockaddr *from,
+			    socklen_t *from_len);
 	ssize_t (*send)(int fd, const void *buf, size_t len, int flags);
+	ssize_t (*sendto)(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+			  socklen_t to_len);
 	/* The kernel serves the socket from now on: its descriptors are ordinary ones. */
 	void (*left)(struct sock *sk);
 	/* The first socket is about to be accelerated. */
@@ -153,8 +171,15 @@ void sock_changes_root(void);
 bool sock_is_unprivileged(void);
 
 /*
- * In a forked child, before anything else: inherited sockets begin as exported, or the kernel
- * serves them.
+ * In a forked child: false if it has a connection. Its parent may end at any time, and leaves the connection
+ * to whoever answers then.
+ */
+bool sock_fork_child_may_wait(void);
+/* In a forked child that waits: at once. */
+void sock_fork_child_waits(void);
+/*
+ * In a forked child, before any other function of sock: inherited sockets begin as exported, or the
+ * kernel serves them.
  */
 void sock_fork_child(void);
 /* Around fork() in the parent: no thread is in a slow call meanwhile. */

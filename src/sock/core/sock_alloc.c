@@ -94,6 +94,8 @@ static const struct sock_ops *ops_of(enum sock_type type, enum hold_mode mode)
 /* The calls of the socket as it is now. */
 static const struct sock_ops *ops_now(const struct inet_sock *so, enum hold_mode mode)
 {
+	if (so->inet == INET_UDP && so->udp.local)
+		return &sock_upcalls.local_udp_ops[mode];
 	return so->inet == INET_LOCAL ? &sock_kinds[INET_LOCAL]->ops[mode]
 				      : ops_of(so->sk.type, mode);
 }

@@ -10,6 +10,8 @@
 #include "sock/core/access.h"
 #include "sock/core/kernel_conns.h"
 #include "sock/core/kind.h"
+#include "sock/core/msg/family.h"
+#include "sock/core/msg/stamps.h"
 #include "sock/core/rules/rules.h"
 #include "sock/core/rules/strict.h"
 #include "sock/core/stats/sock_stats.h"
@@ -52,14 +54,16 @@ void sock_tell_pollers(void)
 
 void sock_rings_changed(struct inet_sock *so)
 {
+	bool datagrams = so->inet == INET_UDP && so->udp.local;
+	struct ring *local = datagrams ? sock_upcalls.local_udp_ring(so) : NULL;
+
 	control_assert_held();
-	/*
-	 * Pairs with sock_rings().  A reader may see a mixture of old and new entries until the
-	 * generation changes; then it reads again.
-	 */
+	/* Pairs with sock_rings(), which may see a mixture until the generation changes. */
 	__atomic_store_n(&so->n_rings, 0, __ATOMIC_RELEASE);
 	list_for_each(link, &so->flows)
 		note_ring(so, sock_flow_of(link)->ring);
+	if (local)
+		note_ring(so, local);
 	sock_tell_pollers();
 }
 
@@ -180,24 +184,21 @@ static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_k
 	const struct sock_kind *kind = sock_kind_of(so);
 	struct sock_match *match = mem_zalloc(sizeof(*match));
 	struct sock_flow *f;
-	int rc = -ENOMEM;
+	int rc = match ? -EBUSY : -ENOMEM;
 
-	if (takes_kernels(so, ring)) {
-		mem_free(match);
-		return -EBUSY;
-	}
-	if (!match)
-		return rc;
+	if (!match || takes_kernels(so, ring))
+		goto free_flow;
+	rc = -ENOMEM;
 	f = &match->f;
 	f->flow.key = *key;
-	f->flow.deliver = kind->deliver;
+	f->flow.deliver = sock_deliver_fn(kind);
 	f->flow.alone = !is_shared(so);
 	f->so = so;
 	f->gen = so->sk.gen;
 	f->ring = ring;
 	f->multicast = multicast;
 	if (is_shared(so) && may_share(f))
-		shared_flow_init(&f->shared, kind->deliver, rank_of(so), spreads(so));
+		shared_flow_init(&f->shared, f->flow.deliver, rank_of(so), spreads(so));
 	match->sources = sources;
 	if (kind->flow_begin && !kind->flow_begin(so, f))
 		goto free_flow;
@@ -339,6 +340,8 @@ static enum verdict attach_addr(struct inet_sock *so, int ifindex, const struct 
 	ring = sock_rx_ring(so, ifindex, local);
 	if (!ring)
 		return VERDICT_PORT_FAILED;
+	if (sock_stamps_by_kernel(so, ring))
+		return VERDICT_OPTION;
 	if (has_flow(so, ring, &key))
 		return VERDICT_ACCELERATED;
 	sock_adopt_home(so, ring);
@@ -357,34 +360,45 @@ static enum verdict better(enum verdict a, enum verdict b)
 	return b == VERDICT_DENIED ? a : b;
 }
 
-static enum verdict attach_wildcard(struct inet_sock *so)
+/* Calls fn for each address whose traffic the wildcard socket has, and the link that has it. */
+static void each_address(struct inet_sock *so,
+			 void (*fn)(struct inet_sock *so, const struct link *link,
+				    const struct inaddr *addr, void *arg),
+			 void *arg)
 {
-	enum verdict best = VERDICT_DENIED;
-	bool any = false;
+	bool ipv4 = sock_has_ipv4(so);
 	struct inaddr addrs[ADDRS_MAX];
 	struct links links = {.n = 0};
+	struct link link;
 
 	link_each(collect_link, &links);
 	for (int i = 0; i < links.n; i++) {
 		int n = link_addrs(links.ifindex[i], addrs, ADDRS_MAX);
-		struct link link;
 
 		for (int a = 0; a < n && a < ADDRS_MAX; a++) {
-			enum verdict v;
-
-			if (!addr_is_v4(&addrs[a]))
-				continue;
-			if (link_get(links.ifindex[i], &link))
-				break;
-			v = sock_link_verdict(&link);
-			if (v == VERDICT_ACCELERATED)
-				v = attach_addr(so, links.ifindex[i], &addrs[a]);
-			strict_warn_link(so, rules_ask_receiver(so), &link, v);
-			best = better(best, v);
-			any = true;
+			if (sock_serves(so, &addrs[a], ipv4) && !link_get(links.ifindex[i], &link))
+				fn(so, &link, &addrs[a], arg);
 		}
 	}
-	return any ? best : VERDICT_INTERFACE;
+}
+
+static void attach_one(struct inet_sock *so, const struct link *link, const struct inaddr *addr,
+		       void *arg)
+{
+	enum verdict *best = arg, v = sock_link_verdict(link);
+
+	if (v == VERDICT_ACCELERATED)
+		v = attach_addr(so, link->ifindex, addr);
+	strict_warn_link(so, rules_ask_receiver(so), link, v);
+	*best = *best == VERDICT_UNDECIDED ? v : better(*best, v);
+}
+
+static enum verdict attach_wildcard(struct inet_sock *so)
+{
+	enum verdict best = VERDICT_UNDECIDED;
+
+	each_address(so, attach_one, &best);
+	return best == VERDICT_UNDECIDED ? VERDICT_INTERFACE : best;
 }
 
 enum verdict sock_attach(struct inet_sock *so)
@@ -417,51 +431,35 @@ enum verdict sock_attach(struct inet_sock *so)
 /* ---- rings without matches ------------------------------------------------------------------ */
 
 /* Takes a reference to the ring that is never put. */
-static void reserve_addr(struct inet_sock *so, int ifindex, const struct inaddr *local,
-			 const struct flow_key *key)
+static void reserve_one(struct inet_sock *so, const struct link *link, const struct inaddr *local,
+			void *arg)
 {
+	struct flow_key key = key_for(so, &so->local.addr);
 	struct ring *ring;
 
-	if (so->opt->bind_ifindex && so->opt->bind_ifindex != ifindex)
+	(void)arg;
+	if (!sock_link_usable(link) ||
+	    (so->opt->bind_ifindex && so->opt->bind_ifindex != link->ifindex))
 		return;
-	ring = sock_rx_ring(so, ifindex, local);
-	if (ring && !rings_grant(ring, key))
+	ring = sock_rx_ring(so, link->ifindex, local);
+	if (ring && !rings_grant(ring, &key))
 		ring_get(ring);
-}
-
-static void reserve_wildcard(struct inet_sock *so, const struct flow_key *key)
-{
-	struct inaddr addrs[ADDRS_MAX];
-	struct links links = {.n = 0};
-	struct link link;
-
-	link_each(collect_link, &links);
-	for (int i = 0; i < links.n; i++) {
-		int n = link_addrs(links.ifindex[i], addrs, ADDRS_MAX);
-
-		for (int a = 0; a < n && a < ADDRS_MAX; a++) {
-			if (addr_is_v4(&addrs[a]) && !link_get(links.ifindex[i], &link) &&
-			    sock_link_usable(&link))
-				reserve_addr(so, links.ifindex[i], &addrs[a], key);
-		}
-	}
 }
 
 void sock_reserve(struct inet_sock *so)
 {
-	struct flow_key key = key_for(so, &so->local.addr);
 	struct link link;
 	int ifindex;
 
 	control_assert_held();
 	control_assert_no_ring();
 	if (addr_is_any(&so->local.addr)) {
-		reserve_wildcard(so, &key);
+		each_address(so, reserve_one, NULL);
 		return;
 	}
 	ifindex = link_of_addr(&so->local.addr);
-	if (ifindex && !link_get(ifindex, &link) && sock_link_usable(&link))
-		reserve_addr(so, ifindex, &so->local.addr, &key);
+	if (ifindex && !link_get(ifindex, &link))
+		reserve_one(so, &link, &so->local.addr, NULL);
 }
 
 /*

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/sys.h"
+#include "sock/core/extra/xtreme.h"
 #include "sock/core/inet_sock.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/poll_events.h"
@@ -89,8 +90,12 @@ void sock_set_home(struct inet_sock *so, struct ring *ring)
 {
 	ring_get(ring);
 	ring_put(sock_home(so));
+	if (xtreme_is_on())
+		xtreme_leave(so);
 	/* Pairs with sock_hold_mode(): the socket is complete on that ring. */
 	__atomic_store_n(&so->sk.home, ring, __ATOMIC_RELEASE);
+	if (xtreme_is_on())
+		xtreme_follow(so, ring);
 }
 
 int sock_read_local(struct inet_sock *so)

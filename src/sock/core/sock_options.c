@@ -8,6 +8,7 @@
 
 #include "base/param.h"
 #include "base/sys.h"
+#include "ring/stamps.h"
 #include "sock/core/access.h"
 #include "sock/core/kind.h"
 
@@ -43,35 +44,55 @@ void sock_options_note(struct inet_sock *so)
 }
 
 /*
- * Control lock: net.ipv4.ip_default_ttl, read from a new twin at most once a second, because it
- * hardly ever changes.
+ * Control lock: net.ipv4.ip_default_ttl and net.ipv6.conf.all.hop_limit, read from a new twin at
+ * most once a second, because they hardly ever change.
  */
-static uint8_t default_ttl(const struct inet_sock *so)
-{
-	static uint8_t ttl;   /* control lock */
-	static nsec_t looked; /* control lock */
-	nsec_t now = clock_now();
+struct ttls {
+	uint8_t ipv4, ipv6; /* ipv6: of AF_INET6 sockets */
+	bool no_label;	    /* net.ipv6.auto_flowlabels */
+};
 
-	if (!ttl || now - looked > NSEC_PER_SEC) {
-		ttl = (uint8_t)sock_twin_int(so, IPPROTO_IP, IP_TTL, 64);
-		looked = now;
+static struct ttls twin_ttls(const struct inet_sock *so)
+{
+	struct ttls ttls = {(uint8_t)sock_twin_int(so, IPPROTO_IP, IP_TTL, 64), 0, false};
+
+	if (so->family == AF_INET6) {
+		ttls.ipv6 = (uint8_t)sock_twin_int(so, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 64);
+		ttls.no_label = !sock_twin_int(so, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 1);
 	}
-	return ttl;
+	return ttls;
 }
 
-static bool init(struct inet_sock *so, const struct sock_kind *kind, uint8_t ttl)
+static struct ttls default_ttls(const struct inet_sock *so)
+{
+	static struct ttls ttls; /* control lock */
+	static nsec_t looked;	 /* control lock */
+	nsec_t now = clock_now();
+	bool known = so->family == AF_INET6 ? ttls.ipv6 : ttls.ipv4;
+
+	if (!known || now - looked > NSEC_PER_SEC) {
+		ttls = twin_ttls(so);
+		looked = now;
+	}
+	return ttls;
+}
+
+static bool init(struct inet_sock *so, const struct sock_kind *kind, struct ttls ttls)
 {
 	struct sock_options opt;
 	const struct sock_options *shared;
 
 	memset(&opt, 0, sizeof(opt));
-	opt.ttl = ttl;
+	opt.ttl = ttls.ipv4;
+	opt.hops6 = ttls.ipv6;
+	opt.no_label6 = ttls.no_label;
 	opt.mc_ttl = 1;
 	opt.pmtudisc = IP_PMTUDISC_WANT;
+	opt.pmtudisc6 = IPV6_PMTUDISC_WANT;
 	opt.mc_loop = params.tx_mc_loopback;
 	opt.mc_all = so->family == AF_INET; /* as new sockets of the kernel have it */
-	opt.alloc_rx.logic = params.ring_logic_rx;
-	opt.alloc_tx.logic = params.ring_logic_tx;
+	opt.alloc_rx.logic = (uint16_t)params.ring_logic_rx;
+	opt.alloc_tx.logic = (uint16_t)params.ring_logic_tx;
 	opt.mc_addr = addr_v4_any();
 	opt.rcvlowat = 1;
 	opt.cc_algo = (uint8_t)params.tcp_cc_algo;
@@ -89,12 +110,12 @@ static bool init(struct inet_sock *so, const struct sock_kind *kind, uint8_t ttl
 
 bool sock_options_init_new(struct inet_sock *so, const struct sock_kind *kind)
 {
-	return init(so, kind, default_ttl(so));
+	return init(so, kind, default_ttls(so));
 }
 
 bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind)
 {
-	return init(so, kind, (uint8_t)sock_twin_int(so, IPPROTO_IP, IP_TTL, 64));
+	return init(so, kind, twin_ttls(so));
 }
 
 int sock_options_hold(struct sock_ref ref, const struct sock_options *values, struct ring **ring)
@@ -105,6 +126,8 @@ int sock_options_hold(struct sock_ref ref, const struct sock_options *values, st
 	control_assert_held();
 	if (!opt)
 		return -ENOMEM;
+	if (opt->told & TOLD_TIMES)
+		rings_stamp();
 	rc = sock_hold_cold(ref, ring);
 	if (rc) {
 		options_put(opt);

@@ -220,9 +220,9 @@ static int local_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 		.accept = local_accept, .bind = local_bind, .connect = local_connect_call,         \
 		.getpeername = local_getpeername, .getsockname = local_getsockname,                \
 		.getsockopt = local_get_option, .ioctl = local_ioctl, .listen = local_listen_call, \
-		.quick_recv = local_quick_recv_##mode, .quick_send = local_quick_send_##mode,      \
-		.recv = local_recv_##mode, .send = local_send_##mode,                              \
-		.setsockopt = sock_setsockopt, .shutdown = local_shutdown,                         \
+		LOCAL_QUICK_OPS(local_quick, mode), .recv = local_recv_##mode,                     \
+		.send = local_send_##mode, .setsockopt = sock_setsockopt,                          \
+		.shutdown = local_shutdown,                                                        \
 	}
 
 const struct sock_ops local_ops[HOLD_MODES] = {
@@ -282,5 +282,6 @@ const struct sock_kind local_kind = {
 	.mirror = tcp_mirror,
 	.options_changed = local_conn_options,
 	.buffer_size = local_buffer_size,
+	.xtreme_take = local_xtreme_take,
 	.publish = local_publish,
 };

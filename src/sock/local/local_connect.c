@@ -41,6 +41,20 @@ static uint32_t choose_capacity(void)
 	return 2 * (uint64_t)capacity <= left ? capacity : 0;
 }
 
+bool local_memory_take(uint64_t bytes)
+{
+	/* Several may exceed the limit together, by little. */
+	if (__atomic_load_n(&memory_used, __ATOMIC_RELAXED) + bytes > memory_limit())
+		return false;
+	__atomic_fetch_add(&memory_used, bytes, __ATOMIC_RELAXED);
+	return true;
+}
+
+void local_memory_give(uint64_t bytes)
+{
+	__atomic_fetch_sub(&memory_used, bytes, __ATOMIC_RELAXED);
+}
+
 void local_memory_get(struct inet_sock *so, uint32_t capacity)
 {
 	so->shm.memory = 2 * capacity;
@@ -49,7 +63,7 @@ void local_memory_get(struct inet_sock *so, uint32_t capacity)
 
 void local_memory_put(struct inet_sock *so)
 {
-	__atomic_fetch_sub(&memory_used, so->shm.memory, __ATOMIC_RELAXED);
+	local_memory_give(so->shm.memory);
 	so->shm.memory = 0;
 }
 
@@ -74,8 +88,7 @@ static uint8_t *new_slot(struct local_link *link, uint32_t number)
 
 /* ---- connect (control lock) ----------------------------------------------------------------- */
 
-/* The address that the kernel would send from; false: it would not connect. */
-static bool find_source(const struct inet_sock *so, const struct endpoint *to, struct inaddr *src)
+bool local_find_source(const struct inet_sock *so, const struct endpoint *to, struct inaddr *src)
 {
 	struct route_query query = {.dst = to->addr,
 				    .src = so->bound ? so->local.addr : addr_v4_any(),
@@ -85,7 +98,7 @@ static bool find_source(const struct inet_sock *so, const struct endpoint *to, s
 
 	if (route_get(&query, &route) || route.type != ROUTE_LOCAL)
 		return false;
-	*src = so->bound_addr ? so->local.addr : route.src;
+	*src = so->bound && !addr_is_any(&so->local.addr) ? so->local.addr : route.src;
 	return !addr_is_any(src);
 }
 
@@ -253,7 +266,7 @@ int local_connect(struct inet_sock *so, const struct endpoint *to)
 		return SOCK_KERNEL;
 	n = local_dir_find(&place, &at, found);
 	capacity = n ? choose_capacity() : 0;
-	if (!capacity || !find_source(so, to, &src))
+	if (!capacity || !local_find_source(so, to, &src))
 		return SOCK_KERNEL;
 	rc = reserve_port(so, &src, to);
 	if (rc)

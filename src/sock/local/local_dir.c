@@ -17,7 +17,7 @@
 
 #define LOOK_INTERVAL (10 * NSEC_PER_MSEC) /* the generation changes so often without inotify */
 #define TRIES 8				   /* another process may remove a directory meanwhile */
-#define NAME_MAX_OURS 32
+#define NAME_MAX_OURS 48
 
 static int dir = -1, watch = -1; /* control lock */
 static uint32_t generation;	 /* any, atomic */
@@ -101,8 +101,12 @@ static void place_name(const struct local_place *place, char name[NAME_MAX_OURS]
 
 static void entry_name(const struct local_entry *entry, char name[NAME_MAX_OURS])
 {
-	snprintf(name, NAME_MAX_OURS, "%016llx-%08x", (unsigned long long)entry->process,
-		 entry->socket);
+	int n = snprintf(name, NAME_MAX_OURS, "%016llx-%08x", (unsigned long long)entry->process,
+			 entry->socket);
+
+	if (entry->cookie)
+		snprintf(name + n, NAME_MAX_OURS - (size_t)n, "-%llx",
+			 (unsigned long long)entry->cookie);
 }
 
 /* Only a name that entry_name() makes is one. */
@@ -113,7 +117,8 @@ static bool parse_entry(const char *name, struct local_entry *entry)
 	entry->process = strtoull(name, &end, 16);
 	if (*end != '-')
 		return false;
-	entry->socket = (uint32_t)strtoul(end + 1, NULL, 16);
+	entry->socket = (uint32_t)strtoul(end + 1, &end, 16);
+	entry->cookie = *end == '-' ? strtoull(end + 1, NULL, 16) : 0;
 	entry_name(entry, again);
 	return entry->process && !strcmp(name, again);
 }

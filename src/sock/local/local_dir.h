@@ -5,7 +5,8 @@
  *
  *	HOST-DIR/local1-NETNS/			base/host_dir.h; NETNS: inode of the namespace
  *		t7f000001-1f90/			TCP, 127.0.0.1, port 8080 (hexadecimal)
- *			PROCESS-SOCKET		one empty file for each receiver
+ *			PROCESS-SOCKET		one empty file for each receiver, or
+ *			PROCESS-SOCKET-COOKIE	if others may be bound there, too
  *
  * A process has a random name, which is also that of its Unix socket (local_meet.h); the kernel
  * frees that with the process, so an entry whose process has ended is known by it.  The files are
@@ -32,7 +33,10 @@ enum local_proto { LOCAL_TCP, LOCAL_UDP };
 struct local_entry {
 	uint64_t process; /* its name, not 0 */
 	uint32_t socket;  /* a number that the process has given it */
+	uint64_t cookie; /* SO_COOKIE, if the kernel chooses among the sockets of the port; else 0 */
 };
+
+#define LOCAL_COOKIE_FILTER UINT64_MAX /* no receiver: a BPF program chooses among those there */
 
 /* Where a receiver is registered. */
 struct local_place {

@@ -78,7 +78,10 @@ static bool look(void *arg)
 	list_for_each_safe(at, &link->wanting) {
 		struct local_end *end = container_of(at, struct local_end, wants);
 
-		end->ops->notice(end);
+		if (end->ops->look)
+			end->ops->look(end);
+		else
+			end->ops->notice(end);
 		some = some || !list_linked(at);
 	}
 	return some;

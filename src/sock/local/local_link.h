@@ -38,6 +38,8 @@ enum local_message_kind {
 	LOCAL_CONNECT, /* TCP: local_connect.c */
 	LOCAL_MOVE,    /* an end has moved to this process: local_move.h */
 	LOCAL_MOVED,   /* the answer */
+	LOCAL_ASK,     /* UDP: for the receiver's ring; local_udp.h */
+	LOCAL_RECORDS, /* the answer */
 	LOCAL_KINDS
 };
 
@@ -60,6 +62,8 @@ struct local_link;
 struct local_end_ops {
 	/* The peer posted a notice, maybe without a cause. */
 	void (*notice)(struct local_end *end);
+	/* It wants (local_end_wants()), and is looked at.  NULL: as notice(). */
+	void (*look)(struct local_end *end);
 	/* The peer process has ended.  It wrote nothing after this. */
 	void (*died)(struct local_end *end);
 };

@@ -73,7 +73,7 @@ bool local_listen(struct inet_sock *so)
 	local_lock();
 	if (!listeners.next)
 		list_init(&listeners);
-	l->entry = (struct local_entry){local_name(), ++last_listener};
+	l->entry = (struct local_entry){.process = local_name(), .socket = ++last_listener};
 	list_push_back(&listeners, &l->link);
 	local_unlock();
 	if (local_dir_add(&l->place, &l->entry)) {
@@ -156,8 +156,7 @@ static void on_pending_death(struct local_end *end)
 static const struct local_end_ops pending_ops = {.notice = on_pending_notice,
 						 .died = on_pending_death};
 
-/* A peer of the same user may claim what it likes, but not to be another host. */
-static bool is_address(const struct inaddr *addr)
+bool local_is_address(const struct inaddr *addr)
 {
 	return addr_is_loopback(addr) || link_of_addr(addr);
 }
@@ -167,8 +166,9 @@ static bool is_for(const struct local_listener *l, const struct local_message *m
 	struct inaddr from = addr_v4(m->from), to = addr_v4(m->to);
 	const struct endpoint *at = &l->place.at;
 
-	return m->to_port == at->port && local_may_come_from(m->from_port) && is_address(&from) &&
-	       (addr_is_any(&at->addr) ? is_address(&to) : addr_eq(&at->addr, &to));
+	return m->to_port == at->port && local_may_come_from(m->from_port) &&
+	       local_is_address(&from) &&
+	       (addr_is_any(&at->addr) ? local_is_address(&to) : addr_eq(&at->addr, &to));
 }
 
 /* The new connection, with the options of its listener; NULL: no memory, or it does not listen. */

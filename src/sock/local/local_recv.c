@@ -7,6 +7,7 @@
 
 #include "base/sys.h"
 #include "base/user.h"
+#include "sock/core/extra/xtreme.h"
 #include "sock/core/msg/cmsg.h"
 #include "sock/core/msg/iov.h"
 #include "sock/local/local_sock.h"
@@ -275,13 +276,14 @@ static int inq_of(struct inet_sock *so)
 static __attribute__((noinline)) void fill_control(struct sock_ref ref, struct msghdr *msg)
 {
 	struct inet_sock *so = inet_of(ref.sk);
+	struct pkt_arrival now = {.real = clock_real()};
 	struct ring *ring;
 
 	if (sock_hold_cold(ref, &ring)) {
 		msg->msg_controllen = 0;
 		return;
 	}
-	cmsg_fill_stream(so->opt, clock_real(), local_is_one(so) ? inq_of(so) : 0, msg);
+	cmsg_fill_stream(so->opt, &now, local_is_one(so) ? inq_of(so) : 0, msg);
 	ring_release_cold(ring);
 }
 
@@ -400,3 +402,52 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	}
 SOCK_MODES(X)
 #undef X
+
+/* ---- socketxtreme ------------------------------------------------------------------------- */
+
+#define PIECE 2048u /* bytes of a buffer */
+
+/* holder: the program has the next n bytes, copied, because the peer could write to its own. */
+static bool hand_out(struct inet_sock *so, struct xtreme_batch *b, const struct xtreme_name *name,
+		     uint32_t n)
+{
+	struct pkt *pkt = pkt_blank(PIECE);
+	struct vma_completion_t *c = NULL;
+	struct iovec iov;
+
+	if (!pkt)
+		return false;
+	pkt->len = (uint16_t)n;
+	c = xtreme_add(b, so, name, pkt, 0);
+	if (!c) {
+		pkt_free(pkt);
+		return false;
+	}
+	xtreme_set_peer(c, so);
+	iov = (struct iovec){pkt_payload(pkt), n};
+	if (byte_ring_read(&so->shm.in, &iov, 1, false) == (ssize_t)n) {
+		after_read(so, n);
+		return true;
+	}
+	b->n--; /* the ring is broken: recv() reports it */
+	buff_put(c->packet.buff_lst);
+	return false;
+}
+
+bool local_xtreme_take(struct inet_sock *so, struct ring *ring, struct xtreme_batch *b,
+		       const struct xtreme_name *name)
+{
+	(void)ring;
+	if (!is_ready(so) || has_mark(so)) /* reading up to urgent data is for recv() */
+		return false;
+	for (;;) {
+		uint32_t n = byte_ring_readable(&so->shm.in);
+
+		if (!n)
+			return false;
+		if (!xtreme_has_room(b))
+			return true;
+		if (!hand_out(so, b, name, n < PIECE ? n : PIECE))
+			return byte_ring_end(&so->shm.in) == BYTE_RING_OPEN;
+	}
+}

@@ -36,6 +36,7 @@
 #include "base/sys.h"
 #include "sock/core/kind.h"
 #include "sock/local/local_link.h"
+#include "sock/local/local_quick_list.h"
 
 #define LOCAL_RING_MIN (16u << 10)  /* bytes of a ring */
 #define LOCAL_RING_MAX (512u << 10) /* the size of its place in a slot, too */
@@ -94,15 +95,16 @@ static inline bool local_may_come_from(uint16_t port)
 	return ntohs(port) >= 1024 || (port && !sys_geteuid());
 }
 
-#define X(name, mode)                                                                   \
-	ssize_t local_quick_recv_##name(int fd, void *buf, size_t len, int flags,       \
-					struct sock_ref ref);                           \
-	ssize_t local_quick_send_##name(int fd, const void *buf, size_t len, int flags, \
-					struct sock_ref ref);                           \
-	ssize_t local_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags);  \
+#define X(name, mode)                                                                  \
+	LOCAL_QUICK_DECLARE(local_quick, name)                                         \
+	ssize_t local_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags); \
 	ssize_t local_send_##name(struct sock_ref ref, const struct msghdr *msg, int flags);
 SOCK_MODES(X)
 #undef X
+
+/* sock_kind.xtreme_take, local_recv.c */
+bool local_xtreme_take(struct inet_sock *so, struct ring *ring, struct xtreme_batch *b,
+		       const struct xtreme_name *name);
 
 extern const struct sock_ops local_ops[HOLD_MODES];
 extern const struct sock_kind local_kind;
@@ -159,6 +161,9 @@ void local_conn_close(struct inet_sock *so, bool reset);
 /* any: counts the memory of rings of this capacity for it; it can be used by others. */
 void local_memory_get(struct inet_sock *so, uint32_t capacity);
 void local_memory_put(struct inet_sock *so);
+/* any: the same for the record ring of a socket.  False: there is no room. */
+bool local_memory_take(uint64_t bytes);
+void local_memory_give(uint64_t bytes);
 /* In a forked child: nothing is used. */
 void local_memory_forget(void);
 /* The peer may have done something: stores the events, notifies watches of new ones. */
@@ -190,6 +195,8 @@ int local_conn_failed(struct inet_sock *so, int rc, bool sending);
 /* ---- local_connect.c ------------------------------------------------------------------------ */
 
 /* Members of struct sock_upcalls; see there. */
+/* Control lock: the address that the kernel would send from.  False: it would not send, or not here. */
+bool local_find_source(const struct inet_sock *so, const struct endpoint *to, struct inaddr *src);
 int local_connect(struct inet_sock *so, const struct endpoint *to);
 int local_connect_wait(struct sock_ref ref, const struct sock_call *call);
 /* holder, control lock: it is an unconnected TCP socket again, as connect(2) with AF_UNSPEC. */
@@ -211,6 +218,9 @@ void local_listen_forget(void);
 /* The handler of LOCAL_CONNECT. */
 bool local_take_connect(struct local_link *link, const struct local_message *message, int *fds,
 			unsigned n);
+
+/* A peer of the same user may claim what it likes, but not to be another host.  No ring held. */
+bool local_is_address(const struct inaddr *addr);
 
 /* ---- local_opt.c ---------------------------------------------------------------------------- */
 

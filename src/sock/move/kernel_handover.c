@@ -270,64 +270,80 @@ static struct pkt *take_datagram(struct inet_sock *so)
 	return copy;
 }
 
+/* Raw sockets of both families, opened when a datagram needs one; -1: not so far. */
+struct raws {
+	int ipv4, ipv6;
+};
+
+#define NO_RAWS ((struct raws){-1, -1})
+
+static int raw_for(struct raws *raws, bool ipv4)
+{
+	int *fd = ipv4 ? &raws->ipv4 : &raws->ipv6;
+
+	if (*fd < 0)
+		*fd = sys_socket(ipv4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+	return *fd;
+}
+
+static void raws_close(struct raws *raws)
+{
+	sys_close_fd(&raws->ipv4);
+	sys_close_fd(&raws->ipv6);
+}
+
 /*
  * Sends the datagram to the twin as if it arrived again from its sender; its checksum was
- * checked.
+ * checked.  The packets of these sockets contain the IP header.
  */
-static void send_to_twin(int raw, struct pkt *pkt)
+static void send_to_twin(struct raws *raws, struct pkt *pkt)
 {
 	struct endpoint twin = frame_destination(pkt);
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = addr_v4_of(&twin.addr)};
+	bool ipv4 = addr_is_v4(&twin.addr);
+	struct sockaddr_storage to;
+	socklen_t tolen = sizeof(to);
 	size_t len;
 	const void *packet = frame_udp_again(pkt, &len);
 
-	sys_sendto(raw, packet, len, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to));
+	twin.port = 0;
+	endpoint_to_sockaddr(&twin, ipv4 ? AF_INET : AF_INET6, (struct sockaddr *)&to, &tolen);
+	sys_sendto(raw_for(raws, ipv4), packet, len, MSG_DONTWAIT, (struct sockaddr *)&to, tolen);
 	pkt_free(pkt);
 }
 
-static int open_raw(void)
-{
-	return sys_socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
-}
-
-/*
- * raw: the socket to send by; -1: opened if there are unread datagrams. Limited, because more may
- * arrive meanwhile.
- */
-static void deliver_unread(struct inet_sock *so, int *raw)
+/* Limited, because more may arrive meanwhile. */
+static void deliver_unread(struct inet_sock *so, struct raws *raws)
 {
 	unsigned most = UNREAD_MAX;
 	struct pkt *pkt;
 
-	while (most-- && (pkt = take_datagram(so))) {
-		if (*raw < 0)
-			*raw = open_raw();
-		send_to_twin(*raw, pkt);
-	}
+	while (most-- && (pkt = take_datagram(so)))
+		send_to_twin(raws, pkt);
 }
 
 /*
  * The twin gets the unread datagrams before the kernel receives new ones; only frames that were on
  * their way to the ring when it lost the flow may change places with new ones.
  */
-static void begin_datagrams(struct inet_sock *so, int *raw, struct rings_barrier *barrier)
+static void begin_datagrams(struct inet_sock *so, struct raws *raws, struct rings_barrier *barrier)
 {
-	deliver_unread(so, raw);
+	deliver_unread(so, raws);
 	udp_cease_flows(so, barrier);
-	deliver_unread(so, raw);
+	deliver_unread(so, raws);
 }
 
 static int kernel_handover_datagrams(struct inet_sock *so, enum verdict reason)
 {
 	struct rings_barrier barrier = {.n = 0};
-	int raw = -1, rc;
+	struct raws raws = NO_RAWS;
+	int rc;
 
-	begin_datagrams(so, &raw, &barrier);
+	begin_datagrams(so, &raws, &barrier);
 	rings_barrier_wait(&barrier);
 	udp_drain_flows(so);
-	deliver_unread(so, &raw);
+	deliver_unread(so, &raws);
 	rc = sock_leave(so, reason);
-	sys_close_fd(&raw);
+	raws_close(&raws);
 	return rc;
 }
 
@@ -346,17 +362,16 @@ static bool has_unread(struct inet_sock *so)
 
 bool kernel_handover_begin_unread(struct inet_sock *so, struct rings_barrier *barrier)
 {
-	int raw;
+	struct raws raws = NO_RAWS;
 
 	control_assert_held();
 	control_assert_no_ring();
 	if (!sock_life_is(so, LIFE_RECEIVING) || !so->udp.connected || !has_unread(so))
 		return false;
-	raw = open_raw();
-	if (raw < 0)
+	if (raw_for(&raws, addr_is_v4(&so->remote.addr)) < 0)
 		return false; /* this process can still read them */
-	begin_datagrams(so, &raw, barrier);
-	sys_close_fd(&raw);
+	begin_datagrams(so, &raws, barrier);
+	raws_close(&raws);
 	return true;
 }
 
@@ -374,14 +389,14 @@ bool kernel_handover_unread(struct inet_sock *so)
 
 void kernel_handover_begin(struct inet_sock *so, struct rings_barrier *barrier)
 {
-	int raw = -1;
+	struct raws raws = NO_RAWS;
 
 	control_assert_held();
 	control_assert_no_ring();
 	if (so->inet != INET_UDP)
 		return;
-	begin_datagrams(so, &raw, barrier);
-	sys_close_fd(&raw);
+	begin_datagrams(so, &raws, barrier);
+	raws_close(&raws);
 }
 
 int kernel_handover(struct inet_sock *so, enum verdict reason)

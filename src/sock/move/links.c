@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "sock/core/access.h"
+#include "sock/core/msg/family.h"
 #include "sock/move/kernel_handover.h"
 #include "sock/move/move.h"
 #include "sock/tcp/tcp_sock.h"
@@ -58,7 +59,7 @@ void links_addr(const struct inaddr *addr, bool present)
 {
 	int at = find_gone(addr);
 
-	if (!addr_is_v4(addr))
+	if (!sock_addr_served(addr))
 		return;
 	if (present && at >= 0)
 		remove_gone((unsigned)at);
@@ -410,6 +411,8 @@ static void follow_links(nsec_t now)
 		return;
 	changed_link = 0;
 	if (ifindex) {
+		if (rings_follow())
+			links_new_port();
 		handle_gone_interfaces();
 		rings_interface_changed(ifindex);
 		sock_each(reattach_sock, NULL);

@@ -9,6 +9,8 @@
 #include "base/sys.h"
 #include "ring/inbox.h"
 #include "ring/source.h"
+#include "sock/core/extra/xtreme.h"
+#include "sock/local/local_link.h"
 #include "sock/move/move_internal.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/udp/udp_sock.h"
@@ -30,7 +32,7 @@ bool move_is_possible(const struct move_request *req)
 	control_assert_no_ring();
 	if (sock_hold_cold(ref, &home))
 		return false;
-	yes = !sock_is_gone(so) && !so->move && ring_is_open(home) &&
+	yes = !sock_is_gone(so) && !so->move && ring_is_open(home) && home != local_ring() &&
 	      !(so->inet == INET_TCP && (!sock_has_connection(so) || sock_is_connecting(so)));
 	ring_release_cold(home);
 	return yes && req->key != move_key(so, req->tx);
@@ -234,6 +236,8 @@ static unsigned move_leave(struct move *move, struct ring *ring, struct ring **s
 		move_set_key(so, true, move->key);
 	sock_access_init(so);
 	so->move = NULL;
+	if (xtreme_is_on())
+		xtreme_leave(so);
 	ring_get(move->to); /* as the new home */
 	/* First: a thread that finds the new home and holds it runs ARRIVE before anything else. */
 	ring_post(move->to, &move->arrive);
@@ -259,6 +263,8 @@ static void move_arrive_run(struct ring *ring, struct inbox_item *item)
 		if (move->parts[i].to == ring)
 			move_part_arrive(&move->parts[i]);
 	}
+	if (xtreme_is_on())
+		xtreme_arrive(so, ring);
 	/* Threads that sleep on the old ring's descriptors look for the new ones. */
 	ready_wake_all(&so->sk);
 }

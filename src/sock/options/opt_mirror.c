@@ -2,13 +2,13 @@
 /* Reads options back from the twin, which may have adjusted the value that the program set. */
 #include "sock/options/opt_mirror.h"
 
-#include <linux/net_tstamp.h>
 #include <linux/tcp.h>
 #include <net/if.h>
 #include <netinet/udp.h>
 
 #include "base/sys.h"
 #include "sock/core/kind.h"
+#include "sock/core/msg/stamps.h"
 #include "sock/core/sock_options.h"
 
 /* linux/socket.h */
@@ -66,11 +66,28 @@ static void mirror_lock(struct inet_sock *so, struct sock_options *opt)
 	opt->rcvbuf_set = rcv;
 }
 
+/* As __sock_recv_timestamp(): which stamps of a packet that has both are told. */
+static void mirror_stamping(const struct inet_sock *so, struct sock_options *opt)
+{
+	const int software = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+	int flags = sock_twin_int(so, SOL_SOCKET, SO_TIMESTAMPING, 0);
+	bool filter = flags & STAMPING_RX_FILTER;
+
+	if ((flags & software) == software)
+		opt->told |= TOLD_STAMPING;
+	if ((flags & SOF_TIMESTAMPING_RAW_HARDWARE) &&
+	    (!filter || (flags & SOF_TIMESTAMPING_RX_HARDWARE)))
+		opt->told |= TOLD_HARDWARE;
+	opt->tx_stamps = so->inet == INET_UDP && (flags & SOF_TIMESTAMPING_TX_RECORD_MASK);
+	if (flags && sock_twin_int(so, SOL_SOCKET, SO_TIMESTAMPING_NEW, 0))
+		opt->told |= TOLD_STAMPING_NEW;
+}
+
 void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
 {
 	static const struct {
 		int level, name;
-		uint16_t told;
+		unsigned told;
 	} options[] = {
 		{SOL_SOCKET, SO_TIMESTAMP, TOLD_STAMP},
 		{SOL_SOCKET, SO_TIMESTAMPNS, TOLD_STAMP_NS},
@@ -78,6 +95,8 @@ void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
 		{SOL_SOCKET, SO_TIMESTAMPNS_NEW, TOLD_STAMPNS_NEW},
 		{SOL_SOCKET, SO_RXQ_OVFL, TOLD_DROPS},
 		{IPPROTO_IPV6, IPV6_RECVPKTINFO, TOLD_PKTINFO6},
+		{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, TOLD_HOPLIMIT6},
+		{IPPROTO_IPV6, IPV6_RECVTCLASS, TOLD_TCLASS6},
 		{IPPROTO_IP, IP_PKTINFO, TOLD_PKTINFO},
 		{IPPROTO_IP, IP_RECVTTL, TOLD_TTL},
 		{IPPROTO_IP, IP_RECVTOS, TOLD_TOS},
@@ -86,7 +105,6 @@ void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
 		{IPPROTO_UDP, UDP_GRO, TOLD_GRO},
 		{IPPROTO_TCP, TCP_INQ, TOLD_INQ},
 	};
-	const int arrival = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
 
 	control_assert_held();
 	opt->told = 0;
@@ -98,8 +116,7 @@ void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
 	}
 	if (so->inet != INET_UDP) /* TCP has time stamps and TCP_INQ only */
 		opt->told &= TOLD_STAMPS | TOLD_INQ;
-	else if ((sock_twin_int(so, SOL_SOCKET, SO_TIMESTAMPING, 0) & arrival) == arrival)
-		opt->told |= TOLD_STAMPING;
+	mirror_stamping(so, opt);
 }
 
 void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
@@ -146,7 +163,7 @@ void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 		break;
 	case SO_MAX_PACING_RATE:
 		opt->pacing = twin_pacing(so);
-		opt->pacing_burst = 0;
+		opt->pacing_burst = opt->pacing_max = opt->pacing_packet = 0;
 		break;
 	case SO_OOBINLINE:
 		opt->oobinline = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
@@ -233,10 +250,26 @@ void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t le
 void opt_mirror_ipv6(struct inet_sock *so, int name, struct sock_options *opt)
 {
 	control_assert_held();
-	if (name == IPV6_MULTICAST_LOOP)
+	switch (name) {
+	case IPV6_UNICAST_HOPS:
+		opt->hops6 = (uint8_t)sock_twin_int(so, IPPROTO_IPV6, name, 64);
+		break;
+	case IPV6_TCLASS:
+		opt->tclass6 = (uint8_t)sock_twin_int(so, IPPROTO_IPV6, name, 0);
+		break;
+	case IPV6_MTU_DISCOVER:
+		opt->pmtudisc6 = (uint8_t)sock_twin_int(so, IPPROTO_IPV6, name, IPV6_PMTUDISC_WANT);
+		break;
+	case IPV6_AUTOFLOWLABEL:
+		opt->no_label6 = !sock_twin_int(so, IPPROTO_IPV6, name, 1);
+		break;
+	case IPV6_MULTICAST_LOOP:
 		opt->mc_loop = sock_twin_int(so, IPPROTO_IPV6, name, 1) != 0;
-	else
+		break;
+	default:
 		opt_mirror_told(so, opt);
+		break;
+	}
 }
 
 void opt_mirror_udp(struct inet_sock *so, int name, struct sock_options *opt)

@@ -186,6 +186,43 @@ void exec_inherit_undo(void)
 	control_unlock();
 }
 
+/* ---- a forked child that has not begun ---------------------------------------------- */
+
+/*
+ * Nothing is exported to this process, and it sends nothing: the new image speaks first on the
+ * channel.
+ */
+bool exec_inherit_begin_waiting(struct exec_channel *ch)
+{
+	const struct channel *fresh = share_process.fresh;
+
+	list_for_each(link, sock_list()) {
+		const struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		if (so->raw_twin && share_is_known_to_children(so))
+			return false; /* the new image does not know how to prepare it */
+	}
+	if (!fresh || fresh->last_id >= EXEC_INHERIT_ID_MAX)
+		return false;
+	ch->fd = share_process.fresh_fd;
+	ch->last_id = fresh->last_id;
+	share_process.fresh_executes = !sys_fcntl(ch->fd, F_SETFD, 0);
+	return share_process.fresh_executes;
+}
+
+uint64_t exec_inherit_waiting_id(struct sock_ref ref)
+{
+	const struct inet_sock *so = inet_of(ref.sk);
+
+	return sock_ref_valid(ref) && share_is_known_to_children(so) ? so->id : 0;
+}
+
+void exec_inherit_undo_waiting(void)
+{
+	share_process.fresh_executes = false;
+	sys_fcntl(share_process.fresh_fd, F_SETFD, FD_CLOEXEC);
+}
+
 /* ---- a child that executes a program at once --------------------------------------- */
 
 bool exec_inherit_any(void)
@@ -193,6 +230,7 @@ bool exec_inherit_any(void)
 	bool any = false;
 
 	if (control_lock()) {
+		share_stop_local_receiving();
 		any = !share_process.exiting && share_has_sockets();
 		control_unlock();
 	}

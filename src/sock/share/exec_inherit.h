@@ -44,7 +44,18 @@ void exec_inherit_fetch(struct sock_ref ref);
 /* exec failed: reads messages again. */
 void exec_inherit_undo(void);
 
-/* Has this process a socket that a child could use? */
+/*
+ * Old image: as exec_inherit_begin(), exec_inherit_id(), exec_inherit_undo(), in a forked child
+ * before sock_fork_child(), with one thread. False, too: sock_fork_child() must come first.
+ */
+bool exec_inherit_begin_waiting(struct exec_channel *ch);
+uint64_t exec_inherit_waiting_id(struct sock_ref ref);
+void exec_inherit_undo_waiting(void);
+
+/*
+ * Has this process a socket that a child could use?  Before a child executes a program, whatever
+ * that is: datagrams of this host come by the kernel from now on.
+ */
 bool exec_inherit_any(void);
 /*
  * For a child that executes a program at once, without fork(): makes a channel. ch->fd is

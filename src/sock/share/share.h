@@ -82,11 +82,21 @@ void share_leave(struct inet_sock *so, enum verdict reason);
 void share_exit(void);
 
 /*
+ * Control lock, before a child process may use the sockets: datagrams of this host come by the kernel
+ * from now on, here and in the child.  What came before can be read here.
+ */
+void share_stop_local_receiving(void);
+
+/*
  * Around fork(). Makes no channel for a process without sockets that a child could use; then, or
  * without memory, share_fork_prepare() returns false.
  */
 bool share_fork_prepare(void);
+/* Would a child have a connection of this process? The control lock is held. */
+bool share_has_connections(void);
 void share_fork_parent(void);
+/* In the child: the descriptor that it needs of those that it has from its parent; -1: none. */
+int share_fork_child_fd(void);
 /*
  * In the child: share_fork_child() before its descriptors are closed,
  * share_fork_child_takes() for each socket (does it stay shared?), share_fork_child_done()

@@ -1,18 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Process sharing around fork(2): the channel to the child, and what the child forgets. */
 
+#include <fcntl.h>
+
 #include "base/sys.h"
 #include "sock/share/channel.h"
 #include "sock/share/share.h"
 #include "sock/share/share_internal.h"
 
-bool share_has_sockets(void)
+static bool has_any(bool connections)
 {
 	list_for_each(link, sock_list()) {
-		if (share_is_known_to_children(container_of(link, struct inet_sock, link)))
+		const struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		if ((!connections || so->inet == INET_TCP || so->inet == INET_LOCAL) &&
+		    share_is_known_to_children(so))
 			return true;
 	}
 	return false;
+}
+
+bool share_has_sockets(void)
+{
+	return has_any(false);
+}
+
+bool share_has_connections(void)
+{
+	return has_any(true);
 }
 
 struct channel *share_new_channel(int *end)
@@ -37,6 +52,24 @@ struct channel *share_new_channel(int *end)
 	return ch;
 }
 
+static void stop_local_receiving(struct inet_sock *so, void *arg)
+{
+	(void)arg;
+	if (so->inet != INET_UDP || !so->udp.local)
+		return;
+	sock_upcalls.local_receive_stop(so);
+	if (so->verdict != VERDICT_LOCAL)
+		return; /* of its other ways nothing changes here */
+	so->verdict = VERDICT_FORKED;
+	sock_stats_verdict(so);
+}
+
+void share_stop_local_receiving(void)
+{
+	control_assert_held();
+	sock_each(stop_local_receiving, NULL);
+}
+
 bool share_fork_prepare(void)
 {
 	share_process.fresh = share_new_channel(&share_process.fresh_fd);
@@ -49,6 +82,11 @@ void share_fork_parent(void)
 	if (share_process.fresh)
 		share_listen_to(share_process.fresh);
 	share_process.fresh = NULL;
+}
+
+int share_fork_child_fd(void)
+{
+	return share_process.fresh_fd;
 }
 
 /* The parent's channels are closed with its other descriptors; their memory is leaked. */
@@ -73,7 +111,8 @@ void share_fork_child(void)
 	share_process.fresh = NULL;
 	share_last_id = 0;
 	share_process.readable = false;
-	share_process.executing = false;
+	share_process.executing = share_process.fresh_executes;
+	share_process.fresh_executes = false;
 	share_process.busy = 0;
 	share_process.looking = 0;
 }
@@ -88,6 +127,8 @@ void share_fork_child_done(unsigned sockets)
 	if (!share_process.up)
 		return;
 	sys_fd_hide(share_process.up->fd);
+	if (share_process.executing)
+		sys_fcntl(share_process.up->fd, F_SETFD, 0);
 	share_process.up->toward = sockets;
 	share_listen_to(share_process.up);
 }

@@ -31,6 +31,7 @@ struct share_process {
 	struct channel *up;    /* to the parent; NULL: none, or it is gone */
 	struct channel *fresh; /* of the fork() in progress */
 	int fresh_fd;	       /* the other end of fresh */
+	bool fresh_executes;   /* in the child, before share_fork_child(): it is to be inherited */
 	int epoll_fd;	       /* of all channels; hidden; -1: not yet made */
 	bool exiting;
 	bool executing;	     /* exec in progress: channels are left to the next image */

@@ -256,7 +256,8 @@ static bool is_sane(const struct head *h)
 {
 	return h->magic == MAGIC && h->version == VERSION && h->head_size == sizeof(*h) &&
 	       h->options_size == sizeof(h->opt) && h->local.port && h->remote.port &&
-	       addr_is_v4(&h->local.addr) && addr_is_v4(&h->remote.addr) && h->opt.rcvlowat;
+	       addr_is_v4(&h->local.addr) == addr_is_v4(&h->remote.addr) &&
+	       (h->family == AF_INET6 || addr_is_v4(&h->local.addr)) && h->opt.rcvlowat;
 }
 
 static bool is_at(const struct endpoint *known, const struct endpoint *ep)
@@ -462,7 +463,7 @@ int transfer_import(struct inet_sock *so, int memfd)
 
 void transfer_lost(struct inet_sock *so)
 {
-	struct tcp_config config = tcp_config_for(so->opt, ETH_MTU);
+	struct tcp_config config = tcp_config_for(so->opt, ETH_MTU, &so->remote.addr);
 	struct ring *ring;
 
 	control_assert_held();

@@ -10,19 +10,28 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "sock/core/inet_sock.h"
+#include "sock/core/msg/family.h"
 
 #define LOOPBACK 1	      /* its ifindex, in every network namespace */
 #define SYNS_ROOM (1 << 20)   /* bytes for SYNs: more than a thousand of them */
-#define FRAME_MAX 256	      /* Ethernet, IP without options, TCP with all options */
+#define FRAME_MAX 256	      /* Ethernet, IP, TCP with all options */
 #define ACCEPT_ALL UINT32_MAX /* result of a filter: accept the packet */
 
-/* Offsets in a frame without VLAN tag and IP options, which is what the XDP program takes. */
+/*
+ * Offsets in a frame without VLAN tag, IP options, and extension headers, which is what the XDP
+ * program takes.
+ */
+#define AT_VERSION 14
 #define AT_PROTOCOL 23
 #define AT_FRAGMENT 20
-#define AT_VERSION 14
 #define AT_DESTINATION 30
 #define AT_PORT 36
 #define AT_FLAGS 47
+/* of IPv6 */
+#define AT_NEXT_HEADER 20
+#define AT_DESTINATION6 38
+#define AT_PORT6 56
+#define AT_FLAGS6 67
 #define AT_TCP_FLAGS 13 /* what the filter of a TCP socket sees begins with the TCP header */
 #define FLAGS 0x17	/* FIN, SYN, RST and ACK */
 #define SYN 0x02
@@ -36,18 +45,25 @@ static int set_filter(int fd, struct sock_filter *code, size_t len)
 	return sys_setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-/* The twin receives SYNs from this host only, and those of IPv6.  It resets old connections. */
+/*
+ * The twin receives SYNs from this host only, and those to link-local addresses, which are never
+ * ours (core/msg/family.h).  It resets old connections.
+ */
 static int filter_twin(int twin)
 {
 	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PROTOCOL)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 4),
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT_TCP_FLAGS),
-		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 2),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 8),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_IFINDEX)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, LOOPBACK, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, ACCEPT_ALL),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, LOOPBACK, 6, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PROTOCOL)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 (uint32_t)(SKF_NET_OFF + AT_DESTINATION6 - ETH_HDR)),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffc00000),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0xfe800000, 1, 0),
 		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, ACCEPT_ALL),
 	};
 
 	return set_filter(twin, code, sizeof(code) / sizeof(*code));
@@ -60,35 +76,87 @@ static void unfilter_twin(int twin)
 	sys_setsockopt(twin, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof(none));
 }
 
-/* Accepts SYNs for the listener. */
-static int filter_syns(int fd, const struct inet_sock *so)
+/* What the listener may receive. */
+struct traffic {
+	bool ipv4, ipv6, any;
+};
+
+static struct traffic traffic_of(const struct inet_sock *so)
 {
-	uint32_t addr = ntohl(addr_v4_of(&so->local.addr));
+	const struct inaddr *local = &so->local.addr;
+	bool any = addr_is_any(local);
+
+	return (struct traffic){
+		.ipv4 = addr_is_v4(local) || (any && sock_has_ipv4(so)),
+		.ipv6 = !addr_is_v4(local),
+		.any = any,
+	};
+}
+
+/*
+ * Accepts SYNs for the listener.  The instructions are numbered, because jumps are counted from the
+ * next one: to V6, the first one for IPv6, or to one of the last two.
+ */
+#define V6 16
+#define REJECT(i) (31 - 1 - (i))
+#define ACCEPT(i) (32 - 1 - (i))
+#define IS(any) (BPF_JMP | BPF_K | ((any) ? BPF_JGE : BPF_JEQ)) /* any: true for each word */
+
+static int filter_syns(int fd, const struct inet_sock *so, struct traffic t)
+{
+	const uint32_t *local = so->local.addr.w;
+	uint32_t w[4], port = ntohs(so->local.port);
+
+	for (unsigned i = 0; i < 4; i++)
+		w[i] = t.any ? 0 : ntohl(local[i]);
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT_VERSION),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x45, 0, 11),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf0),
+		/* 2 */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x60,
+			 (uint8_t)(t.ipv6 ? V6 - 1 - 2 : REJECT(2)),
+			 (uint8_t)(t.ipv4 ? 0 : REJECT(2))),
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT_VERSION),
+		/* 4 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x45, 0, REJECT(4)),
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT_PROTOCOL),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 0, 9),
+		/* 6 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 0, REJECT(6)),
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT_FRAGMENT),
-		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x3fff, 7, 0),
+		/* 8 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x3fff, REJECT(8), 0),
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT_PORT),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohs(so->local.port), 0, 5),
+		/* 10 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, port, 0, REJECT(10)),
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT_FLAGS),
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, FLAGS),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYN, 0, 2),
+		/* 13 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYN, 0, REJECT(13)),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT_DESTINATION),
-		/* A wildcard listener gets those for all addresses. */
-		BPF_JUMP(BPF_JMP | (addr ? BPF_JEQ : BPF_JGE) | BPF_K, addr, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, 0),
-		BPF_STMT(BPF_RET | BPF_K, ACCEPT_ALL),
+		/* 15 */ BPF_JUMP(IS(t.any), w[3], ACCEPT(15), REJECT(15)),
+		/* V6 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT_NEXT_HEADER),
+		/* 17 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 0, REJECT(17)),
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT_PORT6),
+		/* 19 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, port, 0, REJECT(19)),
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT_FLAGS6),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, FLAGS),
+		/* 22 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYN, 0, REJECT(22)),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT_DESTINATION6),
+		/* 24 */ BPF_JUMP(IS(t.any), w[0], 0, REJECT(24)),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT_DESTINATION6 + 4),
+		/* 26 */ BPF_JUMP(IS(t.any), w[1], 0, REJECT(26)),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT_DESTINATION6 + 8),
+		/* 28 */ BPF_JUMP(IS(t.any), w[2], 0, REJECT(28)),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT_DESTINATION6 + 12),
+		/* 30 */ BPF_JUMP(IS(t.any), w[3], ACCEPT(30), REJECT(30)),
+		/* 31 */ BPF_STMT(BPF_RET | BPF_K, 0),
+		/* 32 */ BPF_STMT(BPF_RET | BPF_K, ACCEPT_ALL),
 	};
 
+	_Static_assert(sizeof(code) / sizeof(*code) == 33, "as numbered");
 	return set_filter(fd, code, sizeof(code) / sizeof(*code));
 }
 
 static int open_socket(const struct inet_sock *so)
 {
-	struct sockaddr_ll ip = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP)};
+	struct traffic t = traffic_of(so);
+	uint16_t protocol = t.ipv4 && t.ipv6 ? ETH_P_ALL : t.ipv6 ? ETH_P_IPV6 : ETH_P_IP;
+	struct sockaddr_ll ip = {.sll_family = AF_PACKET, .sll_protocol = htons(protocol)};
 	int room = SYNS_ROOM, rc;
 	/* Protocol 0: it receives nothing before its filter is attached. */
 	int fd = sys_fd_hide(sys_socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -96,7 +164,7 @@ static int open_socket(const struct inet_sock *so)
 	if (fd < 0)
 		return fd;
 	sys_setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
-	rc = filter_syns(fd, so);
+	rc = filter_syns(fd, so, t);
 	if (!rc)
 		rc = sys_bind(fd, (const struct sockaddr *)&ip, sizeof(ip));
 	if (!rc)

@@ -8,6 +8,7 @@
 #include "sock/core/access.h"
 #include "sock/core/host_state.h"
 #include "sock/core/msg/family.h"
+#include "sock/core/msg/stamps.h"
 #include "sock/core/port/local_port.h"
 #include "sock/core/rules/rules.h"
 #include "sock/core/rules/strict.h"
@@ -186,7 +187,7 @@ static int claim_pair_anywhere(int ifindex, const struct flow_key *key, uint32_t
 static int connect_start(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
 			 const struct endpoint *to, struct tcp_start from)
 {
-	struct tcp_config config = tcp_config_for(so->opt, found->mtu);
+	struct tcp_config config = tcp_config_for(so->opt, found->mtu, &to->addr);
 	struct dst_headers headers;
 	nsec_t now = clock_now();
 	int rc;
@@ -295,6 +296,8 @@ static int connect_begin(struct inet_sock *so, const struct endpoint *to)
 	dst_find(&query, &found);
 	if (found.verdict == VERDICT_ACCELERATED && answered_elsewhere(so, &found))
 		found.verdict = VERDICT_INTERFACE;
+	if (found.verdict == VERDICT_ACCELERATED && sock_stamps_by_kernel(so, found.ring))
+		found.verdict = VERDICT_OPTION;
 	rc = SOCK_KERNEL;
 	if (found.verdict == VERDICT_LOOPBACK && sock_upcalls.local_connect)
 		rc = sock_upcalls.local_connect(so, to);
@@ -307,7 +310,7 @@ static int connect_begin(struct inet_sock *so, const struct endpoint *to)
 	rc = reserve_port(so, &found, to);
 	if (!rc)
 		rc = connect_set_home_and_start(so, &found, to, chosen);
-	if (rc == -ENOSPC) { /* no more flows can be steered */
+	if (rc == -ENOSPC || rc == -EAFNOSUPPORT) { /* the port cannot steer its frames */
 		rc = sock_fall_back(so, VERDICT_FLOW);
 		return rc ? rc : SOCK_KERNEL;
 	}
@@ -345,8 +348,10 @@ static enum verdict connect_verdict(struct inet_sock *so, const struct endpoint 
 {
 	struct endpoint none = {.addr = addr_v4_any()};
 
-	if (!addr_is_v4(&to->addr))
-		return addr_is_any(&to->addr) ? VERDICT_LOOPBACK : VERDICT_FAMILY;
+	if (addr_is_any(&to->addr))
+		return VERDICT_LOOPBACK;
+	if (!sock_may_reach(so, &to->addr))
+		return VERDICT_FAMILY;
 	if (rules_ask(so, CONF_TCP_CLIENT, to, so->bound ? &so->local : &none) == CONF_OS)
 		return VERDICT_RULE;
 	return to->port ? sock_start_for(so) : VERDICT_CALL;

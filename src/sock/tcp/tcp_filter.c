@@ -137,8 +137,8 @@ static void take(struct filter *f, struct filter_batch *b)
 		set_state(so, TCP_FILTER_WAITS);
 		tcp_update_events(so, EPOLLIN | EPOLLRDNORM);
 	}
-	filter_set_address(&b->src, &so->remote.addr.w[3], &so->remote.port);
-	filter_set_address(&b->dst, &so->local.addr.w[3], &so->local.port);
+	filter_set_endpoint(&b->src, &so->remote);
+	filter_set_endpoint(&b->dst, &so->local);
 	b->info.socket_ready_queue_pkt_count = 0;
 	b->info.socket_ready_queue_byte_count = 0;
 }

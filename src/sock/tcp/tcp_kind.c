@@ -110,6 +110,9 @@ const struct sock_kind tcp_kind = {
 	.headers = tcp_read_headers,
 	.filter = &tcp_filter_kind,
 	.held_freed = tcp_held_freed,
+	.xtreme_take = tcp_xtreme_take,
+	.room = tcp_room,
+	.commit = tcp_commit,
 	.publish = tcp_publish,
 };
 
@@ -156,4 +159,6 @@ const struct sock_kind tcp_listen_kind = {
 	.get_option = tcp_get_option,
 	.buffer_size = tcp_buffer_size,
 	.publish = tcp_listen_publish,
+	.room = tcp_room, /* -ENOTCONN */
+	.commit = tcp_commit,
 };

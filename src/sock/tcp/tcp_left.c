@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/stats/recorder.h"
+#include "base/stats/stats_text.h"
 #include "base/sys.h"
 #include "net/tcp/tcp_wire.h"
 #include "ring/ports.h"
@@ -17,7 +18,6 @@
 #define FIRST (50 * NSEC_PER_MSEC) /* the dead process's XDP program may still be there */
 /* Linux answers no more than one such segment of a connection in 500 ms. */
 #define BETWEEN (600 * NSEC_PER_MSEC)
-#define PROBE_LEN (IP4_HDR + TCP_HDR)
 #define TTL 64
 
 /* The internal thread. */
@@ -34,13 +34,24 @@ static struct {
 
 /* ---- what was left ------------------------------------------------------------------------- */
 
+static struct inaddr addr_of(const struct stats_addr *from)
+{
+	struct inaddr addr;
+
+	memcpy(&addr, from, sizeof(addr));
+	return addr;
+}
+
 /* Does the connection lead to another host?  The memory of the dead process may be damaged. */
 static bool is_sound(const struct recorder_conn *conn)
 {
-	uint8_t first = (uint8_t)(ntohl(conn->remote_addr) >> 24);
+	struct inaddr local = addr_of(&conn->local_addr), remote = addr_of(&conn->remote_addr);
 
-	return conn->local_addr && conn->local_port && conn->remote_port && first && first != 127 &&
-	       first < 224;
+	return conn->local_port && conn->remote_port && addr_is_v4(&local) == addr_is_v4(&remote) &&
+	       !addr_is_any(&local) &&
+	       (!addr_is_v4(&remote) || (remote.b[12] && remote.b[12] < 224)) &&
+	       !addr_is_loopback(&remote) && !addr_is_multicast(&remote) &&
+	       !addr_is_link_local6(&remote);
 }
 
 static void add_conns(const struct recorder_conn *conns, unsigned n)
@@ -84,51 +95,62 @@ static void done(void)
 
 /* ---- probes -------------------------------------------------------------------------------- */
 
-/* False: the template is for IPv4 only. */
-static bool build(const struct recorder_conn *conn, uint32_t seq, uint8_t frame[FRAME_HDR_MAX])
+/* The length of the frame; 0: there is none. */
+static size_t build(const struct recorder_conn *conn, uint32_t seq, uint8_t frame[FRAME_HDR_MAX])
 {
 	static const uint8_t no_mac[6]; /* the kernel adds the Ethernet header */
 	const struct frame_params params = {
 		.src_mac = no_mac,
 		.dst_mac = no_mac,
-		.src = {.addr = addr_v4(conn->local_addr), .port = conn->local_port},
-		.dst = {.addr = addr_v4(conn->remote_addr), .port = conn->remote_port},
+		.src = {.addr = addr_of(&conn->local_addr), .port = conn->local_port},
+		.dst = {.addr = addr_of(&conn->remote_addr), .port = conn->remote_port},
 		.proto = IPPROTO_TCP,
 		.ttl = TTL,
-		.dont_fragment = true,
 	};
 	const struct tcp_segment segment = {.seq = seq, .flags = TCP_ACK};
 	struct frame_template template;
 
-	return !frame_template_init(&template, &params) &&
-	       frame_build_tcp(&template, frame, &segment) == ETH_HDR + PROBE_LEN;
+	return frame_template_init(&template, &params)
+		       ? 0
+		       : frame_build_tcp(&template, frame, &segment);
 }
 
 static void probe(int fd, const struct recorder_conn *conn, uint32_t seq)
 {
-	const struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {conn->remote_addr}};
+	const struct endpoint ep = {.addr = addr_of(&conn->remote_addr)};
+	int family = addr_is_v4(&ep.addr) ? AF_INET : AF_INET6;
+	struct sockaddr_storage to;
+	socklen_t to_len = sizeof(to);
 	uint8_t frame[FRAME_HDR_MAX];
+	size_t len = build(conn, seq, frame);
 
-	if (build(conn, seq, frame))
-		sys_sendto(fd, frame + ETH_HDR, PROBE_LEN, MSG_DONTWAIT,
-			   (const struct sockaddr *)&to, sizeof(to));
+	endpoint_to_sockaddr(&ep, family, (struct sockaddr *)&to, &to_len);
+	if (len)
+		sys_sendto(fd, frame + ETH_HDR, len - ETH_HDR, MSG_DONTWAIT,
+			   (const struct sockaddr *)&to, to_len);
 }
 
 /* False: it cannot send. */
 static bool probe_all(void)
 {
 	int fd = sys_socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+	/* Without IPv6 in the kernel there were no such connections. */
+	int fd6 = sys_socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
 	uint32_t seq;
 
 	if (fd < 0) {
 		log_debug("no raw socket: the peers of a process that was killed are not told");
+		sys_close_fd(&fd6);
 		return false;
 	}
 	for (unsigned i = 0; i < left.n && random_bytes(&seq, sizeof(seq)); i++) {
-		probe(fd, &left.conns[i], seq);
-		probe(fd, &left.conns[i], seq + (1u << 31));
+		int raw = stats_addr_is_ipv4(&left.conns[i].local_addr) ? fd : fd6;
+
+		probe(raw, &left.conns[i], seq);
+		probe(raw, &left.conns[i], seq + (1u << 31));
 	}
 	sys_close(fd);
+	sys_close_fd(&fd6);
 	return true;
 }
 

@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "ring/source.h"
 #include "sock/core/access.h"
+#include "sock/core/extra/xtreme.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/rules/rules.h"
 #include "sock/core/rules/strict.h"
@@ -126,7 +127,7 @@ void tcp_listen_options_applied(struct inet_sock *so)
 		f->shard->opt = options_get(so->opt);
 		f->shard->l.defer = so->opt->defer_accept;
 		f->shard->l.syn_ack_retries = so->opt->syncnt;
-		f->shard->l.config = tcp_config_for(so->opt, ring_mtu(f->ring));
+		f->shard->l.config = tcp_config_for(so->opt, ring_mtu(f->ring), &f->flow.key.local);
 		ring_release_cold(f->ring);
 	}
 }
@@ -374,8 +375,12 @@ static int accept_finish(struct sock_ref listener, struct inet_sock *child, int 
 		sock_stats_begin(child, false);
 		if (sock_ref_valid(listener))
 			sock_stats_accepted(child, inet_of(listener.sk));
-		/* With a ring for each socket: so far the child uses its listener's ring. */
-		if (child->inet == INET_TCP && !ring_logic_moves(child->opt->alloc_rx.logic))
+		/*
+		 * With a ring for each socket: so far the child uses its listener's ring, which a
+		 * program of socketxtreme goes on polling.
+		 */
+		if (child->inet == INET_TCP && !xtreme_is_on() &&
+		    !ring_logic_moves(child->opt->alloc_rx.logic))
 			sock_alloc_changed(child, true, false);
 		if (child->inet == INET_TCP)
 			tcp_resolve_locked(*ref);
@@ -438,7 +443,7 @@ static bool accept_try(void *arg, struct ring *ring, struct sock_wait *wait, ssi
 	if (so->inet != INET_LISTEN)
 		return true;
 	sock_access_rx(so);
-	if (list_empty(&so->listen.queue))
+	if (list_empty(&so->listen.queue) && !(a->flags & SOCK_ACCEPT_QUEUED))
 		ring_poll(ring);
 	else if (so->listen.waiting <= so->listen.backlog / 2) /* else new frames wait */
 		ring_keep_up(ring);
@@ -448,6 +453,10 @@ static bool accept_try(void *arg, struct ring *ring, struct sock_wait *wait, ssi
 		*n = a->spare;
 		if (a->spare >= 0)
 			a->child = dequeue_child(so);
+		return true;
+	}
+	if (a->flags & SOCK_ACCEPT_QUEUED) {
+		*n = -EAGAIN;
 		return true;
 	}
 	*n = twin_due(so, wait) || wait->dontwait ? SOCK_TRY_ASIDE : SOCK_TRY_WAIT;
@@ -483,7 +492,7 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 	int rc;
 
 	out->sk = NULL;
-	if (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))
+	if (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC | SOCK_ACCEPT_QUEUED))
 		return -EINVAL;
 	rc = (int)sock_wait_loop(call, SOCK_WAIT_COLD, accept_try, accept_aside, &a);
 	/* Pairs with the store of true, after which the queue was full. */

@@ -4,6 +4,7 @@
  * accelerated connection that the twin does not know are answered here.
  */
 #include <linux/tcp.h>
+#include <mellanox/vma_extra.h>
 #include <sys/epoll.h>
 
 #include "base/mutex.h"
@@ -15,8 +16,7 @@
 #include "sock/options/sock_opt.h"
 #include "sock/tcp/tcp_sock.h"
 
-#define MAXSEG_AT_FIRST 536 /* RFC 9293 (3.7.1) */
-#define TIMESTAMPS_LEN 12   /* with padding */
+#define TIMESTAMPS_LEN 12 /* with padding */
 
 #ifndef IP_PROTOCOL
 #define IP_PROTOCOL 52 /* linux/in.h, since 6.4 */
@@ -238,6 +238,8 @@ int tcp_set_option(struct sock_ref ref, int level, int name, const void *val, so
 	control_assert_held();
 	if (level == IPPROTO_TCP && name == TCP_CONGESTION)
 		return set_congestion(ref, val, len);
+	if (level == SOL_SOCKET && name == SO_VMA_SHUTDOWN_RX)
+		return -EOPNOTSUPP; /* nothing could be sent without acknowledgements */
 	if (level == SOL_SOCKET && name == SO_PEEK_OFF && sock_has_connection(so))
 		return set_peek_offset(ref, val, len);
 	if (level == IPPROTO_TCP)
@@ -250,7 +252,7 @@ int tcp_set_option(struct sock_ref ref, int level, int name, const void *val, so
 
 uint32_t tcp_buffer_size(const struct inet_sock *so, bool receive)
 {
-	struct tcp_config config = tcp_config_for(so->opt, so->tcp.dst.mtu);
+	struct tcp_config config = tcp_config_for(so->opt, dst_mtu(&so->tcp.dst), &so->remote.addr);
 	const struct tcp_conn *conn = &so->tcp.conn;
 
 	if (!sock_has_connection(so))
@@ -263,9 +265,11 @@ uint32_t tcp_buffer_size(const struct inet_sock *so, bool receive)
 /* Until the peer has sent its MSS, the size that every host accepts counts. */
 static int maxseg_at_first(const struct inet_sock *so)
 {
-	struct tcp_config config = tcp_config_for(so->opt, so->tcp.dst.mtu);
+	struct tcp_config config = tcp_config_for(so->opt, dst_mtu(&so->tcp.dst), &so->remote.addr);
 
-	return min_int(config.mss, MAXSEG_AT_FIRST) - (config.timestamps ? TIMESTAMPS_LEN : 0);
+	int least = config.ip6 ? TCP_MSS_DEFAULT_V6 : TCP_MSS_DEFAULT_V4; /* RFC 9293 3.7.1 */
+
+	return min_int(config.mss, least) - (config.timestamps ? TIMESTAMPS_LEN : 0);
 }
 
 static int maxseg(const struct inet_sock *so)
@@ -321,7 +325,8 @@ static bool may_answer(int level, int name)
 	case IPPROTO_IP:
 		return name == IP_MTU || name == IP_PROTOCOL;
 	case IPPROTO_IPV6:
-		return name == IPV6_MTU || name == IPV6_PATHMTU || name == IPV6_ADDRFORM;
+		return name == IPV6_MTU || name == IPV6_PATHMTU || name == IPV6_ADDRFORM ||
+		       name == IPV6_V6ONLY;
 	case IPPROTO_TCP:
 		return name != TCP_NODELAY && name != TCP_CORK;
 	default:
@@ -355,7 +360,7 @@ static int answer_socket(struct inet_sock *so, int name, union tcp_answer *answe
 static int answer_ip(const struct inet_sock *so, int name, union tcp_answer *answer)
 {
 	if (name == IP_MTU)
-		answer->n = (int)so->tcp.dst.mtu;
+		answer->n = (int)dst_mtu(&so->tcp.dst);
 	else if (name == IP_PROTOCOL) /* the kernel returns the port */
 		answer->n = ntohs(so->local.port);
 	else
@@ -367,6 +372,12 @@ static int answer_ipv6(const struct inet_sock *so, int name, union tcp_answer *a
 {
 	if (so->family != AF_INET6)
 		return TWIN_KNOWS;
+	if (name == IPV6_V6ONLY && !so->unbound_v6only)
+		return TWIN_KNOWS;
+	if (name == IPV6_V6ONLY) {
+		answer->n = 0;
+		return sizeof(answer->n);
+	}
 	if (name == IPV6_ADDRFORM && so->tcp.conn.state != TCP_ESTABLISHED)
 		return TWIN_KNOWS;
 	if (name == IPV6_ADDRFORM) {
@@ -374,10 +385,10 @@ static int answer_ipv6(const struct inet_sock *so, int name, union tcp_answer *a
 		return sizeof(answer->n);
 	}
 	if (name == IPV6_MTU) {
-		answer->n = (int)so->tcp.dst.mtu;
+		answer->n = (int)dst_mtu(&so->tcp.dst);
 		return sizeof(answer->n);
 	}
-	answer->path.ip6m_mtu = so->tcp.dst.mtu;
+	answer->path.ip6m_mtu = dst_mtu(&so->tcp.dst);
 	return sizeof(answer->path);
 }
 

@@ -14,26 +14,27 @@
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"
 
-/* holder: when the next byte arrived; 0: timestamps are off, or there is no data. */
-static inline nsec_t stamp_of_next(const struct inet_sock *so)
+/* holder: when the next byte arrived; real is 0: timestamps are off, or there is no data. */
+static __attribute__((noinline)) struct pkt_arrival arrival_of_next(const struct inet_sock *so)
 {
-	if (__builtin_expect(!so->told, 1) || !so->tcp.conn.rcv.head)
-		return 0;
-	return so->tcp.conn.rcv.head->stamp;
+	const struct pkt *head = so->tcp.conn.rcv.head;
+
+	if (!so->told || !head)
+		return (struct pkt_arrival){0};
+	return (struct pkt_arrival){head->stamp, pkt_device_stamp(head)};
 }
 
-/* holder: as stamp_of_next(); the program reads the byte now. */
-static __attribute__((noinline)) nsec_t stamp_of_told(const struct inet_sock *so)
+/* holder: as arrival_of_next(); the program reads the byte now. */
+static __attribute__((noinline)) void arrival_of_told(const struct inet_sock *so,
+						      struct pkt_arrival *arrival)
 {
-	nsec_t stamp = stamp_of_next(so);
-
-	sock_stats_latency(so, stamp);
-	return stamp;
+	*arrival = arrival_of_next(so);
+	sock_stats_latency(so, arrival->real);
 }
 
 /* App, no ring held: fills in control messages. */
 static __attribute__((noinline)) void fill_control(struct sock_ref ref, struct msghdr *msg,
-						   nsec_t stamp)
+						   const struct pkt_arrival *arrival)
 {
 	struct ring *ring;
 
@@ -41,18 +42,19 @@ static __attribute__((noinline)) void fill_control(struct sock_ref ref, struct m
 		msg->msg_controllen = 0;
 		return;
 	}
-	cmsg_fill_stream(inet_of(ref.sk)->opt, stamp, (int)tcp_unread(&inet_of(ref.sk)->tcp.conn),
+	cmsg_fill_stream(inet_of(ref.sk)->opt, arrival, (int)tcp_unread(&inet_of(ref.sk)->tcp.conn),
 			 msg);
 	ring_release_cold(ring);
 }
 
 /* The call succeeded: fills in the rest of msg. */
-static inline void fill_msg(struct sock_ref ref, struct msghdr *msg, nsec_t stamp)
+static inline void fill_msg(struct sock_ref ref, struct msghdr *msg,
+			    const struct pkt_arrival *arrival)
 {
 	msg->msg_flags = 0;
 	msg->msg_namelen = 0;
 	if (__builtin_expect(__atomic_load_n(&inet_of(ref.sk)->told, __ATOMIC_RELAXED), 0))
-		fill_control(ref, msg, stamp);
+		fill_control(ref, msg, arrival);
 	else
 		msg->msg_controllen = 0;
 }
@@ -125,11 +127,11 @@ static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct ms
 struct conditional_recv {
 	struct sock_ref ref;
 	int flags;
-	size_t size;	   /* bytes of the buffers */
-	size_t least;	   /* bytes that must be there before any are read, if it may wait */
-	size_t done;	   /* MSG_WAITALL: bytes read so far */
-	nsec_t stamp;	   /* of the latest bytes */
-	struct iovec *iov; /* buffers for the next bytes */
+	size_t size;  /* bytes of the buffers */
+	size_t least; /* bytes that must be there before any are read, if it may wait */
+	size_t done;  /* MSG_WAITALL: bytes read so far */
+	struct pkt_arrival arrival; /* of the latest bytes */
+	struct iovec *iov;	    /* buffers for the next bytes */
 	size_t count;
 };
 
@@ -209,7 +211,7 @@ static bool conditional_try(void *arg, struct ring *ring, struct sock_wait *wait
 	ring_poll(ring);
 	if (__builtin_expect(tcp_filter_hides(so), 0))
 		return hidden(so, wait, n);
-	o->stamp = stamp_of_next(so);
+	o->arrival = arrival_of_next(so);
 	*n = SOCK_TRY_ASIDE;
 	if (!wait->dontwait && must_wait_for_more(o, so))
 		return false;
@@ -217,7 +219,7 @@ static bool conditional_try(void *arg, struct ring *ring, struct sock_wait *wait
 	if (*n > 0) {
 		if (!(o->flags & MSG_PEEK)) {
 			sock_count(so, rx_reads, 1);
-			sock_stats_latency(so, o->stamp);
+			sock_stats_latency(so, o->arrival.real);
 		}
 		o->done += (size_t)*n;
 		if (all && o->done < o->size) {
@@ -277,7 +279,7 @@ static __attribute__((noinline)) ssize_t recv_conditional(struct sock_ref ref, s
 	iov_copy_free(copy, stack);
 	if (!o.done && rc)
 		return rc;
-	fill_msg(ref, msg, o.stamp);
+	fill_msg(ref, msg, &o.arrival);
 	return o.done ? tcp_partial(so, o.done, rc) : 0;
 }
 
@@ -286,7 +288,7 @@ static __attribute__((noinline)) ssize_t recv_conditional(struct sock_ref ref, s
 struct recv {
 	struct inet_sock *so;
 	const struct msghdr *msg;
-	nsec_t stamp;
+	struct pkt_arrival arrival; /* device: only if real is not 0 */
 };
 
 static inline __attribute__((always_inline)) bool recv_try(void *arg, struct ring *ring,
@@ -308,7 +310,7 @@ static inline __attribute__((always_inline)) bool recv_try(void *arg, struct rin
 			ring_poll(ring);
 			return hidden(so, wait, n);
 		}
-		r->stamp = stamp_of_told(so);
+		arrival_of_told(so, &r->arrival);
 	}
 	*n = tcp_read_result(so, ring,
 			     tcp_recv(conn, r->msg->msg_iov, (int)r->msg->msg_iovlen, false,
@@ -330,16 +332,19 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	struct inet_sock *so = inet_of(ref.sk);
 	size_t size = iov_total(msg->msg_iov, msg->msg_iovlen);
 	struct sock_call call = SOCK_CALL(ref, flags, WAIT_EVENTS);
-	struct recv r = {.so = so, .msg = msg};
+	struct recv r;
 	ssize_t n;
 
 	if (__builtin_expect((flags & conditions) || !size ||
 				     __atomic_load_n(&so->rcvlowat, __ATOMIC_RELAXED) > 1,
 			     0))
 		return recv_conditional(ref, msg, flags, size);
+	r.so = so;
+	r.msg = msg;
+	r.arrival.real = 0;
 	n = sock_wait_loop(call, mode, recv_try, NULL, &r);
 	if (n >= 0)
-		fill_msg(ref, msg, r.stamp);
+		fill_msg(ref, msg, &r.arrival);
 	return n;
 }
 

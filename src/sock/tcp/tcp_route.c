@@ -27,7 +27,7 @@ void tcp_lose_route(struct inet_sock *so)
 static int apply_route(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
 {
 	bool was_unroutable = so->tcp.dst.unroutable;
-	uint32_t mtu = so->tcp.dst.mtu;
+	uint32_t mtu = dst_mtu(&so->tcp.dst);
 	nsec_t now = clock_now();
 	int rc = tcp_retarget(so, ring, found);
 

@@ -70,8 +70,9 @@ static int init_template(struct frame_template *tmpl, const struct tcp_shard *sh
 {
 	struct dst_headers headers = {.src = *local,
 				      .proto = IPPROTO_TCP,
-				      .ttl = shard->opt->ttl,
-				      .tos = shard->opt->tos};
+				      .ttl = options_ttl(shard->opt, &remote->addr),
+				      .tos = options_tos(shard->opt, &remote->addr),
+				      .no_label = shard->opt->no_label6};
 
 	return dst_template(tmpl, shard->ring, mac, remote, &headers);
 }
@@ -152,8 +153,9 @@ static int child_dst(struct inet_sock *child, const struct tcp_shard *shard,
 				  .mtu = path->mtu && path->mtu < mtu ? path->mtu : mtu};
 	struct dst_headers headers = {.src = child->local,
 				      .proto = IPPROTO_TCP,
-				      .ttl = shard->opt->ttl,
-				      .tos = shard->opt->tos};
+				      .ttl = options_ttl(shard->opt, &child->remote.addr),
+				      .tos = options_tos(shard->opt, &child->remote.addr),
+				      .no_label = shard->opt->no_label6};
 	const struct adj *adj = ring_adj_for_source(shard->ring, &path->nexthop);
 	int rc;
 
@@ -234,7 +236,7 @@ static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, st
 	child = child_create(shard, req, full_of(l)->input);
 	if (!child)
 		return -ENOMEM;
-	config = tcp_config_for(shard->opt, ring_mtu(ring));
+	config = tcp_config_for(shard->opt, ring_mtu(ring), &req->local.addr);
 	tcp_init_passive(&child->tcp.conn, &tcp_sock_engine_ops, &config, req, now);
 	tcp_apply_options(child, now);
 	if (tcp_habit_expects_fin())
@@ -347,7 +349,7 @@ bool tcp_listen_flow_begin(struct inet_sock *so, struct sock_flow *flow)
 {
 	struct ring *ring = flow->ring;
 	struct shard_full *full = mem_zalloc(sizeof(*full));
-	struct tcp_config config = tcp_config_for(so->opt, ring_mtu(ring));
+	struct tcp_config config = tcp_config_for(so->opt, ring_mtu(ring), &flow->flow.key.local);
 
 	control_assert_held();
 	if (!full)

@@ -319,7 +319,7 @@ static __attribute__((noinline)) enum drop deliver_noted(struct inet_sock *so, s
 {
 	enum drop reason;
 
-	pkt->stamp = clock_real();
+	pkt->stamp = pkt_arrived(pkt);
 	tcp_filter_arrives(so);
 	reason = deliver_plain(so, ring, pkt, now);
 	tcp_filter_look(so, ring);
@@ -388,8 +388,11 @@ static void neighbour_changed(struct adj_user *user, const struct adj *adj)
 
 struct dst_headers tcp_headers(const struct inet_sock *so)
 {
-	struct dst_headers headers = {
-		.src = so->local, .proto = IPPROTO_TCP, .ttl = so->opt->ttl, .tos = so->opt->tos};
+	struct dst_headers headers = {.src = so->local,
+				      .proto = IPPROTO_TCP,
+				      .ttl = options_ttl(so->opt, &so->remote.addr),
+				      .tos = options_tos(so->opt, &so->remote.addr),
+				      .no_label = so->opt->no_label6};
 
 	return headers;
 }
@@ -408,11 +411,13 @@ static void choose_buffer(uint32_t *buf, uint32_t *max, uint32_t set, uint32_t l
 		*buf = *max = set / 2;
 }
 
-struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu)
+struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu,
+				 const struct inaddr *addr)
 {
 	uint32_t limit = (uint32_t)params.mtu;
 	struct tcp_config config = {
-		.mss = (uint16_t)((limit && limit < mtu ? limit : mtu) - IP4_HDR - TCP_HDR),
+		.mss = (uint16_t)((limit && limit < mtu ? limit : mtu) - ip_hdr_of(addr) - TCP_HDR),
+		.ip6 = !addr_is_v4(addr),
 		.nodelay = opt->nodelay,
 		.timestamps = timestamps_wanted(),
 		.quickack = opt->quickack,

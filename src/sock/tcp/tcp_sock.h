@@ -54,8 +54,12 @@ void tcp_learn_habit(const struct inet_sock *so, const struct ring *ring);
 void tcp_options_changed(struct inet_sock *so, bool quickack);
 /* Initialises the fields of a connection, for a socket that has none yet. */
 void tcp_part_init(struct inet_sock *so);
-/* The engine's configuration for these options on a path with this MTU. */
-struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu);
+/*
+ * The engine's configuration for these options on a path with this MTU. addr: of either end, for its
+ * family.
+ */
+struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu,
+				 const struct inaddr *addr);
 /*
  * holder: stores the events that the connection has now, and notifies its watches of new ones and
  * of those in `happened`.
@@ -176,6 +180,11 @@ ssize_t tcp_dummy_try(struct inet_sock *so, struct ring *ring, const struct iove
 /* Members of struct sock_kind. */
 ssize_t tcp_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags);
 void tcp_held_freed(struct inet_sock *so, uint32_t charge);
+int tcp_room(const struct inet_sock *so, uint32_t *header, size_t *most); /* tcp_commit.c */
+ssize_t tcp_commit(struct inet_sock *so, struct ring *ring, struct pkt *pkt, uint32_t at,
+		   size_t len, const struct endpoint *to);
+bool tcp_xtreme_take(struct inet_sock *so, struct ring *ring, struct xtreme_batch *b,
+		     const struct xtreme_name *name); /* tcp_xtreme.c */
 
 /* ---- tcp_filter.c: the receive callback (holder of home) ------------------------------- */
 

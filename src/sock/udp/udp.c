@@ -4,6 +4,7 @@
  * receiving are in udp_send.c and udp_recv.c.
  */
 #include <errno.h>
+#include <linux/filter.h>
 #include <netinet/udp.h>
 #include <sys/ioctl.h>
 
@@ -47,7 +48,7 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 	if (!pkt)
 		return DROP_NO_MEMORY;
 	if (__builtin_expect(so->noted, 0)) {
-		pkt->stamp = clock_real();
+		pkt->stamp = pkt_arrived(pkt);
 		pkt->drops = (uint32_t)udp->dropped;
 		if (udp->filter)
 			return udp_filter_input(so, ring, pkt);
@@ -181,7 +182,8 @@ static void udp_options_changed(struct inet_sock *so, bool quickack)
 	uint32_t least = (uint32_t)params.rx_bytes_min;
 
 	(void)quickack;
-	so->udp.limit = so->opt->rcvbuf > least ? so->opt->rcvbuf : least;
+	if (so->udp.limit)
+		so->udp.limit = so->opt->rcvbuf > least ? so->opt->rcvbuf : least;
 	/* Headers contain options, so they are built again. */
 	each_dst(so, expire_dst, NULL);
 	udp_pace_changed(so);
@@ -191,10 +193,10 @@ static void udp_options_changed(struct inet_sock *so, bool quickack)
 void udp_init(struct inet_sock *so)
 {
 	so->inet = INET_UDP;
-	so->udp.os_countdown = params.rx_udp_poll_os_ratio;
 	list_init(&so->udp.groups);
 	so->udp.claim = -1;
 	dst_init(&so->udp.dst);
+	so->udp.limit = 1; /* not 0: it is set now */
 	udp_options_changed(so, false);
 	sock_set_events(so, EPOLLOUT | EPOLLWRNORM);
 }
@@ -294,19 +296,19 @@ static void udp_held_freed(struct inet_sock *so, uint32_t charge)
 
 /* ---- the rest ---------------------------------------------------------------------------------------- */
 
-static int udp_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
-		      struct sock_ref *child)
+int udp_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+	       struct sock_ref *child)
 {
 	child->sk = NULL;
 	return SOCK_KERNEL;
 }
 
-static int udp_listen(struct sock_ref ref, int backlog)
+int udp_listen(struct sock_ref ref, int backlog)
 {
 	return SOCK_KERNEL;
 }
 
-static int udp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+int udp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 {
 	return SOCK_KERNEL; /* the twin is connected, too */
 }
@@ -361,17 +363,8 @@ int udp_shutdown(struct sock_ref ref, int how)
 	return told;
 }
 
-#define UDP_OPS(mode)                                                                            \
-	{                                                                                        \
-		.accept = udp_accept, .bind = udp_bind, .connect = udp_connect,                  \
-		.getpeername = udp_getpeername, .getsockname = sock_getsockname,                 \
-		.getsockopt = sock_getsockopt, .ioctl = udp_ioctl, .listen = udp_listen,         \
-		.recv = udp_recv_##mode, .send = udp_send_##mode, .setsockopt = sock_setsockopt, \
-		.shutdown = udp_shutdown,                                                        \
-	}
-
 static const struct sock_ops udp_ops[HOLD_MODES] = {
-#define X(name, mode) [mode] = UDP_OPS(name),
+#define X(name, mode) [mode] = {UDP_OPS(name)},
 	SOCK_MODES(X)
 #undef X
 };
@@ -422,6 +415,42 @@ static void udp_icmp_error(struct ring *ring, struct flow *flow, const struct ic
 	__atomic_fetch_or(&so->sk.twin_events, EPOLLERR, __ATOMIC_RELAXED);
 }
 
+/* sock_kind.ended */
+static void udp_ended(struct inet_sock *so)
+{
+	mcast_forget(so);
+	if (so->udp.local)
+		sock_upcalls.local_udp_end(so);
+}
+
+/* SO_VMA_SHUTDOWN_RX: nothing fits into the queue any more, and a filter drops what the kernel gets. */
+static int shut_rx(struct sock_ref ref)
+{
+	struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
+	const struct sock_fprog drop_all = {.len = 1, .filter = &none};
+	struct ring *ring;
+	int rc = sys_setsockopt(sock_twin(ref.sk), SOL_SOCKET, SO_ATTACH_FILTER, &drop_all,
+				sizeof(drop_all));
+
+	if (rc)
+		return rc;
+	if (inet_of(ref.sk)->udp.local) /* senders of this host use the kernel from now on */
+		sock_upcalls.local_receive_stop(inet_of(ref.sk));
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	inet_of(ref.sk)->udp.limit = 0;
+	ring_release_cold(ring);
+	return 0;
+}
+
+static int udp_set_option(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
+{
+	(void)val;
+	(void)len;
+	return level == SOL_SOCKET && name == SO_VMA_SHUTDOWN_RX ? shut_rx(ref) : SOCK_KERNEL;
+}
+
 static void udp_option_followed(struct inet_sock *so, int level, int name)
 {
 	if (level == IPPROTO_IP && name == IP_MULTICAST_ALL)
@@ -438,6 +467,7 @@ const struct sock_kind udp_kind = {
 	.protocol = IPPROTO_UDP,
 	.ops = udp_ops,
 	.deliver = udp_deliver,
+	.deliver_xtreme = udp_xtreme_deliver,
 	.init = udp_init,
 	.default_options = udp_default_options,
 	.attach_anew = udp_attach_anew,
@@ -450,12 +480,18 @@ const struct sock_kind udp_kind = {
 	.icmp_error = udp_icmp_error,
 	.linger = udp_linger,
 	.close = udp_close,
-	.ended = mcast_forget,
+	.ended = udp_ended,
 	.recv_zcopy = udp_recv_zcopy,
 	.tx_ring = udp_tx_ring,
 	.filter = &udp_filter_kind,
 	.headers = udp_read_headers,
 	.held_freed = udp_held_freed,
+	.xtreme_take = udp_xtreme_take,
+	.recv_batch = udp_recv_batch,
+	.send_batch = udp_send_batch,
+	.room = udp_room,
+	.commit = udp_commit,
+	.set_option = udp_set_option,
 	.set_group = mcast_setsockopt,
 	.options_changed = udp_options_changed,
 	.option_followed = udp_option_followed,

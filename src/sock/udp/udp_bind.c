@@ -3,7 +3,9 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "base/param.h"
 #include "base/sys.h"
+#include "net/netlink/netlink.h"
 #include "sock/core/access.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/rules/rules.h"
@@ -24,6 +26,24 @@ static void set_life(struct inet_sock *so, enum sock_life next)
 	ring_release_cold(ring);
 }
 
+/* Is it connected to a local receiver?  Then no frames come. */
+static bool is_connected_here(const struct inet_sock *so)
+{
+	return so->udp.local && so->udp.connected &&
+	       (addr_is_loopback(&so->remote.addr) || link_of_addr(&so->remote.addr));
+}
+
+/* The socket is bound, or bound to another address or peer: local senders reach it, too. */
+static void attach_local(struct inet_sock *so)
+{
+	bool wire = so->verdict == VERDICT_ACCELERATED;
+
+	if (!params.local)
+		return;
+	if (sock_upcalls.local_receive(so) && !wire)
+		so->verdict = VERDICT_LOCAL;
+}
+
 /*
  * Steers the frames of a bound socket here.  If that is not possible it is no error, unless
  * strict_check() says so: the twin receives, and the socket may still send.
@@ -35,7 +55,8 @@ static int attach(struct inet_sock *so)
 	if (!sock_life_in(so, LIFE(OPEN) | LIFE(RECEIVING)))
 		return 0; /* it left while the call waited for the lock */
 	sock_port_claim(so);
-	so->verdict = sock_attach(so);
+	so->verdict = is_connected_here(so) ? VERDICT_LOOPBACK : sock_attach(so);
+	attach_local(so);
 	groups = mcast_attach(so);
 	if (so->verdict != VERDICT_ACCELERATED)
 		sock_port_unclaim(so);
@@ -46,23 +67,44 @@ static int attach(struct inet_sock *so)
 	return rc ? rc : groups;
 }
 
-int udp_autobind(struct inet_sock *so)
+/* 0: it has a port. */
+static int get_port(struct inet_sock *so)
 {
 	int rc;
 
 	control_assert_held();
-	if (!so->bound) {
-		rc = sock_read_local(so);
-		if (!rc && !so->local.port) {
-			rc = sock_twin_bind_any(so);
-			if (!rc)
-				rc = sock_read_local(so);
-		}
-		if (rc)
-			return rc;
-		so->bound = true;
+	if (so->bound)
+		return 0;
+	rc = sock_read_local(so);
+	if (!rc && !so->local.port) {
+		rc = sock_twin_bind_any(so);
+		if (!rc)
+			rc = sock_read_local(so);
 	}
-	return sock_life_is(so, LIFE_OPEN) ? attach(so) : 0;
+	so->bound = !rc;
+	return rc;
+}
+
+int udp_autobind(struct inet_sock *so)
+{
+	int rc = get_port(so);
+
+	return !rc && sock_life_is(so, LIFE_OPEN) ? attach(so) : rc;
+}
+
+int udp_begin_local(struct inet_sock *so)
+{
+	int rc = get_port(so);
+
+	if (rc || !sock_life_is(so, LIFE_OPEN))
+		return rc;
+	if (!sock_upcalls.local_receive(so))
+		return -ENODATA;
+	so->verdict = VERDICT_LOCAL;
+	set_life(so, LIFE_RECEIVING);
+	sock_stats_verdict(so);
+	log_debug("fd %d: UDP %s", sock_twin(&so->sk), verdict_text(so->verdict));
+	return 0;
 }
 
 static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
@@ -78,13 +120,18 @@ static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t 
 		return sock_fall_back(so, VERDICT_FAMILY);
 	so->bound = true;
 	so->bound_addr = !addr_is_any(&so->local.addr);
-	if (addr_is_loopback(&so->local.addr))
+	if (addr_is_loopback(&so->local.addr) && !params.local)
 		return sock_leave(so, VERDICT_LOOPBACK);
 	if (sock_family_verdict(so) == VERDICT_FAMILY)
 		return sock_fall_back(so, VERDICT_FAMILY);
-	if (rules_ask_receiver(so) != CONF_OS && sock_port_shared(so))
+	/* At a loopback address, no frame is taken from another. */
+	if (!addr_is_loopback(&so->local.addr) && rules_ask_receiver(so) != CONF_OS &&
+	    sock_port_shared(so))
 		return sock_fall_back(so, VERDICT_SHARED_PORT);
-	return attach(so);
+	rc = attach(so);
+	if (!rc && addr_is_loopback(&so->local.addr) && so->verdict != VERDICT_LOCAL)
+		return sock_leave(so, VERDICT_LOOPBACK);
+	return rc;
 }
 
 int udp_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
@@ -188,12 +235,20 @@ static int connect_fall_back(struct inet_sock *so, enum verdict reason)
 	return rc ? connect_undo(so, rc) : 0;
 }
 
+/* May an accelerated receiver of this host have the address, now or later? */
+static bool is_local_peer(struct inet_sock *so, const struct endpoint *to, enum verdict verdict)
+{
+	return verdict == VERDICT_LOOPBACK && params.local &&
+	       sock_upcalls.local_may_connect(so, to);
+}
+
 static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
 {
 	enum verdict verdict;
 	struct dst_query query;
 	struct dst_found found;
 	struct endpoint to, local = {.addr = addr_v4_any()};
+	enum conf_says says;
 	int rc;
 
 	if (len >= sizeof(sa_family_t) && addr->sa_family == AF_UNSPEC)
@@ -201,9 +256,10 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	rc = sys_connect(sock_twin(&so->sk), addr, len);
 	if (rc)
 		return rc;
-	if (!sock_addr_read(so, &to, addr, len) || !addr_is_v4(&to.addr))
+	if (!sock_addr_read(so, &to, addr, len) || !sock_may_reach(so, &to.addr))
 		return connect_fall_back(so, VERDICT_FAMILY);
-	if (rules_ask(so, CONF_UDP_CONNECT, &to, so->bound ? &so->local : &local) == CONF_OS)
+	says = rules_ask(so, CONF_UDP_CONNECT, &to, so->bound ? &so->local : &local);
+	if (says == CONF_OS)
 		return sock_leave(so, VERDICT_RULE);
 	verdict = sock_start_for(so);
 	if (verdict != VERDICT_ACCELERATED)
@@ -211,7 +267,7 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	query = sock_way_query(so, &to, so->bound_addr ? so->local.addr : addr_v4_any());
 	sock_tx_query(so, &query);
 	dst_find(&query, &found);
-	if (found.verdict != VERDICT_ACCELERATED)
+	if (found.verdict != VERDICT_ACCELERATED && !is_local_peer(so, &to, found.verdict))
 		return connect_fall_back(so, found.verdict);
 	rc = sock_read_local(so);
 	if (rc)
@@ -220,7 +276,14 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	rc = set_connected(so, true, &to);
 	if (rc)
 		return rc;
+	if (found.verdict != VERDICT_ACCELERATED && sock_life_is(so, LIFE_OPEN) &&
+	    !sock_upcalls.local_is_there(&to)) {
+		rc = strict_check(so, says, found.verdict);
+		return rc ? connect_undo(so, rc) : 0; /* the kernel serves it until one is there */
+	}
 	rc = retarget(so);
+	if (!rc && found.verdict != VERDICT_ACCELERATED && so->verdict != VERDICT_LOCAL)
+		return connect_fall_back(so, found.verdict);
 	return rc ? connect_undo(so, rc) : 0;
 }
 

@@ -116,13 +116,24 @@ static void discard(struct filter *f)
 	}
 }
 
-/* The frame is one of IPv4 and UDP. */
+static __attribute__((noinline, cold)) void describe6(struct filter_batch *b, const struct pkt *pkt)
+{
+	struct endpoint from = frame_source(pkt), to = frame_destination(pkt);
+
+	filter_set_endpoint(&b->src, &from);
+	filter_set_endpoint(&b->dst, &to);
+}
+
 static void describe(struct filter_batch *b, const struct pkt *pkt)
 {
 	const uint8_t *ip = pkt->frame + pkt->l3, *udp = pkt->frame + pkt->l4;
 
-	filter_set_address(&b->src, ip + 12, udp);
-	filter_set_address(&b->dst, ip + 16, udp + 2);
+	if (__builtin_expect(ip[0] >> 4 != 4, 0)) {
+		describe6(b, pkt);
+		return;
+	}
+	filter_set_address(&b->src.in, ip + 12, udp);
+	filter_set_address(&b->dst.in, ip + 16, udp + 2);
 }
 
 const struct filter_kind udp_filter_kind = {

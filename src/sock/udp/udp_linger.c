@@ -11,6 +11,8 @@
 void udp_cease_flows(struct inet_sock *so, struct rings_barrier *barrier)
 {
 	sock_upcalls.move_settle(so);
+	if (so->udp.local)
+		sock_upcalls.local_receive_stop(so);
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
 

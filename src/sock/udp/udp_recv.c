@@ -11,6 +11,7 @@
 #include "base/user.h"
 #include "sock/core/access.h"
 #include "sock/core/extra/held.h"
+#include "sock/core/extra/message.h"
 #include "sock/core/msg/cmsg.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/msg/iov.h"
@@ -26,8 +27,12 @@ static bool continues(const struct pkt *first, const struct pkt *next)
 	const uint8_t *a = first->frame + first->l3, *b = next->frame + next->l3;
 	struct endpoint from = frame_source(first), other = frame_source(next);
 
-	return next->len && next->len <= first->len && endpoint_eq(&from, &other) &&
-	       memcmp(a + 16, b + 16, 4) == 0 && a[1] == b[1] && a[8] == b[8];
+	if (!next->len || next->len > first->len || !endpoint_eq(&from, &other))
+		return false;
+	if (a[0] >> 4 == 6) /* destination, traffic class, hop limit */
+		return memcmp(a + 24, b + 24, 16) == 0 && a[0] == b[0] && a[1] >> 4 == b[1] >> 4 &&
+		       a[7] == b[7];
+	return memcmp(a + 16, b + 16, 4) == 0 && a[1] == b[1] && a[8] == b[8];
 }
 
 /* Copies to iov, which has room, and advances it.  False: the memory cannot be written. */
@@ -160,17 +165,16 @@ static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
 	return n;
 }
 
-/* holder: is it time to ask the twin, for which the kernel may have received something? */
+/*
+ * holder: the queue is empty.  Is it time to ask the twin, for which the kernel may have received
+ * something?  Where local senders reach the socket, recv_turn() has decided.
+ */
 static bool twin_due(struct inet_sock *so, struct sock_wait *wait)
 {
 	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !ring_is_open(sock_home(so)))
-		return true;
-	if (params.rx_udp_poll_os_ratio == 0)
-		return false;
-	if (--so->udp.os_countdown > 0 && !spin_was_late(&wait->spin))
-		return false;
-	so->udp.os_countdown = params.rx_udp_poll_os_ratio;
-	return true;
+		return !so->udp.local;
+	return __builtin_expect(spin_was_late(&wait->spin), 0) && params.rx_udp_poll_os_ratio &&
+	       !so->udp.local;
 }
 
 /* After SHUT_RD a call does not block, although datagrams that arrive can be read. */
@@ -198,6 +202,10 @@ static __attribute__((noinline)) bool await_answer(nsec_t *until)
 	return now < *until;
 }
 
+/* In recv.turn, beside what local_turn() is told. */
+#define RECV_TWIN_FIRST 0x80 /* the twin is asked, or looked at, before the queue */
+#define RECV_TWIN_ASKED 0x40 /* it has nothing: the queue is next, even if each receive asks it */
+
 struct recv {
 	struct inet_sock *so;
 	struct msghdr *msg;
@@ -205,8 +213,45 @@ struct recv {
 	bool look;     /* it is time to ask the twin */
 	bool closed;   /* SHUT_RD */
 	bool asked;    /* a new sender's datagram may wait on this ring */
+	uint8_t turn;  /* for sock_upcalls.local_turn(); and RECV_TWIN_* */
 	nsec_t *until; /* until when to wait for that; 0: not begun */
 };
+
+/*
+ * holder: sock_access_rx() says so.  0: go on, with the queue.  Otherwise recv.turn: the twin is first;
+ * the queue may have something.
+ */
+static __attribute__((noinline)) uint8_t recv_turn(struct inet_sock *so, int flags, uint8_t turn)
+{
+	bool due = sock_twin_is_due(so);
+
+	if (!so->udp.local)
+		return due && !(turn & RECV_TWIN_ASKED) ? RECV_TWIN_FIRST : 0;
+	switch (sock_upcalls.local_turn(so, turn | (due ? LOCAL_TURN_DUE : 0) |
+						    (flags & MSG_PEEK ? LOCAL_TURN_PEEKS : 0))) {
+	case LOCAL_TURN_LOOK:
+		return RECV_TWIN_FIRST | LOCAL_TURN_LOOKED;
+	case LOCAL_TURN_TWIN:
+		return RECV_TWIN_FIRST | LOCAL_TURN_NOTHING;
+	case LOCAL_TURN_OURS:
+		break;
+	}
+	return 0;
+}
+
+/* holder: as sock_access_rx(), and recv_turn().  True: the try is over. */
+static inline __attribute__((always_inline)) bool recv_begin(struct recv *r, ssize_t *n)
+{
+	if (__builtin_expect(!sock_access_rx(r->so), 1))
+		return false;
+	r->turn = recv_turn(r->so, r->flags, r->turn);
+	if (!r->turn)
+		return false;
+	r->look = true;
+	r->closed = r->asked = false;
+	*n = SOCK_TRY_ASIDE;
+	return true;
+}
 
 /* holder: the queue is empty. */
 static inline __attribute__((always_inline)) bool recv_nothing(struct recv *r, struct ring *ring,
@@ -217,6 +262,7 @@ static inline __attribute__((always_inline)) bool recv_nothing(struct recv *r, s
 	r->look = twin_due(so, wait);
 	r->closed = so->shut_rd;
 	r->asked = ring->n_questions;
+	r->turn &= (uint8_t)~RECV_TWIN_ASKED;
 	if (__builtin_expect(!r->look && !r->closed && !r->asked, 1))
 		sock_wait_count(so, wait);
 	*n = SOCK_TRY_ASIDE;
@@ -229,7 +275,8 @@ static inline __attribute__((always_inline)) bool recv_try(void *arg, struct rin
 	struct recv *r = arg;
 	struct inet_sock *so = r->so;
 
-	sock_access_rx(so);
+	if (recv_begin(r, n))
+		return false;
 	if (!so->udp.head)
 		ring_poll(ring);
 	if (so->udp.head) {
@@ -251,6 +298,16 @@ static __attribute__((noinline)) void count_aside(struct inet_sock *so,
 	ring_release_cold(ring);
 }
 
+/* Asks the twin before the queue, or looks at it only.  The result of the call, or -EAGAIN. */
+static __attribute__((noinline)) ssize_t recv_twin_first(struct inet_sock *so, struct msghdr *msg,
+							 int flags, uint8_t turn)
+{
+	if (!(turn & LOCAL_TURN_LOOKED))
+		return recv_twin(&so->sk, msg, flags);
+	sock_look_at_twin(&so->sk);
+	return -EAGAIN;
+}
+
 static inline __attribute__((always_inline)) ssize_t recv_aside(void *arg, struct sock_wait *wait)
 {
 	struct recv *r = arg;
@@ -259,7 +316,13 @@ static inline __attribute__((always_inline)) ssize_t recv_aside(void *arg, struc
 	if (__builtin_expect(r->asked && wait->dontwait, 0) && await_answer(r->until))
 		return SOCK_TRY_AGAIN;
 	if (__builtin_expect(r->look || r->closed, 0)) {
-		n = recv_twin(&r->so->sk, r->msg, r->flags);
+		if (r->turn & RECV_TWIN_FIRST) {
+			n = recv_twin_first(r->so, r->msg, r->flags, r->turn);
+			r->turn ^= RECV_TWIN_FIRST | RECV_TWIN_ASKED;
+			return n == -EAGAIN ? SOCK_TRY_AGAIN : n;
+		}
+		/* Where local senders reach the socket, recv_turn() has decided. */
+		n = r->so->udp.local ? -EAGAIN : recv_twin(&r->so->sk, r->msg, r->flags);
 		if (n != -EAGAIN)
 			return n;
 	}
@@ -333,7 +396,8 @@ static inline __attribute__((always_inline)) bool zcopy_try(void *arg, struct ri
 	struct zcopy_recv *z = arg;
 	struct inet_sock *so = z->r.so;
 
-	sock_access_rx(so);
+	if (recv_begin(&z->r, n))
+		return false;
 	if (!so->udp.head)
 		ring_poll(ring);
 	if (so->udp.head) {
@@ -349,7 +413,7 @@ static inline __attribute__((always_inline)) ssize_t zcopy_aside(void *arg, stru
 	char byte;
 
 	/* What the twin has stays there: it can only be copied. */
-	if (z->zcopy->force && (z->r.look || z->r.closed) &&
+	if (z->zcopy->force && (z->r.look || z->r.closed) && !(z->r.turn & LOCAL_TURN_LOOKED) &&
 	    sys_recvfrom(sock_twin(&z->r.so->sk), &byte, 1, MSG_PEEK | MSG_DONTWAIT, NULL, NULL) >=
 		    0)
 		return -EIO;
@@ -368,4 +432,83 @@ ssize_t udp_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags)
 	if (zcopy->msg.msg_iov->iov_len < sizeof(struct held_record))
 		return -ENOBUFS;
 	return sock_wait_loop(call, SOCK_WAIT_COLD, zcopy_try, zcopy_aside, &z);
+}
+
+/* ---- batches (vma.h) ---------------------------------------------------------------------- */
+
+struct batch_recv {
+	struct recv r; /* first */
+	struct vma_message_t *messages;
+	unsigned count, done;
+};
+
+/* It got len bytes, or -errno. */
+static void complete(struct vma_message_t *m, const struct msghdr *msg, ssize_t len)
+{
+	m->error = len < 0 ? (int)-len : 0;
+	m->done = len < 0 ? 0 : (size_t)len;
+	m->flags = len < 0 ? 0 : msg->msg_flags & MSG_TRUNC;
+	m->addr_len = msg->msg_namelen;
+}
+
+/* holder: as many datagrams as there are and are wanted.  False: one was lost. */
+static bool take_batch(struct inet_sock *so, struct batch_recv *b)
+{
+	while (so->udp.head && b->done < b->count) {
+		struct vma_message_t *m = &b->messages[b->done++];
+		struct iovec iov;
+		struct msghdr msg = message_header(m, &iov);
+		ssize_t len = udp_take(so, &msg, 0);
+
+		complete(m, &msg, len);
+		if (len < 0)
+			return false;
+	}
+	return true;
+}
+
+static inline __attribute__((always_inline)) bool batch_try(void *arg, struct ring *ring,
+							    struct sock_wait *wait, ssize_t *n)
+{
+	struct batch_recv *b = arg;
+	struct inet_sock *so = b->r.so;
+	bool good;
+
+	if (recv_begin(&b->r, n))
+		return false;
+	good = take_batch(so, b);
+	if (good && b->done < b->count) {
+		ring_poll(ring);
+		take_batch(so, b);
+	}
+	*n = 0;
+	return b->done || recv_nothing(&b->r, ring, wait, n);
+}
+
+static inline __attribute__((always_inline)) ssize_t batch_aside(void *arg, struct sock_wait *wait)
+{
+	return recv_aside(&((struct batch_recv *)arg)->r, wait);
+}
+
+int udp_recv_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,
+		   unsigned *done)
+{
+	struct sock_call call = SOCK_CALL(ref, flags, EPOLLIN);
+	struct iovec iov;
+	struct msghdr msg = message_header(messages, &iov); /* for what the twin has */
+	nsec_t until = 0;
+	struct batch_recv b = {
+		.r = {.so = inet_of(ref.sk), .msg = &msg, .flags = 0, .until = &until},
+		.messages = messages,
+		.count = count,
+	};
+	ssize_t n;
+
+	n = sock_wait_loop(call, SOCK_WAIT_COLD, batch_try, batch_aside, &b);
+	if (!b.done && n >= 0 && !(n == 0 && b.r.closed)) {
+		complete(messages, &msg, n);
+		b.done = 1;
+	}
+	*done = b.done;
+	return n < 0 ? (int)n : 0;
 }

@@ -8,6 +8,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "sock/core/access.h"
+#include "sock/core/extra/message.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/msg/iov.h"
 #include "sock/core/rules/rules.h"
@@ -64,8 +65,9 @@ struct udp_way udp_plain_way(const struct inet_sock *so, const struct endpoint *
 	struct udp_way way = {
 		.to = *to,
 		.src = so->bound_addr || so->udp.connected ? so->local.addr : addr_v4_any(),
-		.tos = so->opt->tos,
-		.ttl = addr_is_multicast(&to->addr) ? so->opt->mc_ttl : so->opt->ttl,
+		.tos = options_tos(so->opt, &to->addr),
+		.ttl = addr_is_multicast(&to->addr) ? so->opt->mc_ttl
+						    : options_ttl(so->opt, &to->addr),
 		.plain = true,
 	};
 
@@ -99,6 +101,7 @@ static struct dst_headers udp_headers(const struct inet_sock *so, const struct u
 		.ttl = way->ttl,
 		.tos = way->tos,
 		.no_csum = so->opt->no_check,
+		.no_label = so->opt->no_label6,
 	};
 
 	return headers;
@@ -140,9 +143,7 @@ static void by_kernel(struct dst_found *found, enum verdict reason)
  */
 static int find_way(struct inet_sock *so, const struct udp_way *way, struct dst_found *found)
 {
-	bool ipv6 = !addr_is_v4(&way->to.addr); /* the twin sends */
-	enum conf_says says = ipv6 ? params.strict ? CONF_MUST : CONF_VMA
-				   : rules_ask(so, CONF_UDP_SENDER, &way->to, NULL);
+	enum conf_says says = rules_ask(so, CONF_UDP_SENDER, &way->to, NULL);
 	struct dst_query query;
 	enum verdict verdict;
 	int rc;
@@ -157,14 +158,31 @@ static int find_way(struct inet_sock *so, const struct udp_way *way, struct dst_
 		rc = rc ? rc : sock_leave(so, verdict);
 		return rc ? rc : SOCK_KERNEL;
 	}
-	if (ipv6) {
+	if (!sock_may_reach(so, &way->to.addr)) {
 		by_kernel(found, VERDICT_FAMILY);
 		return strict_check(so, says, VERDICT_FAMILY);
 	}
 	query = query_for(so, way);
 	sock_tx_query(so, &query);
 	dst_find(&query, found);
+	if (found->verdict == VERDICT_LOOPBACK && params.local)
+		return sock_upcalls.local_find(so, way, found);
 	return strict_check(so, says, found->verdict);
+}
+
+/* Control lock: a socket that sends has a port, and a home.  0 or -errno. */
+static int begin_sending(struct inet_sock *so, const struct dst_found *found)
+{
+	int rc = 0;
+
+	if (found->verdict != VERDICT_ACCELERATED)
+		return 0;
+	if (sock_life_is(so, LIFE_OPEN))
+		rc = udp_autobind(so);
+	/* A socket that receives nowhere may still send. */
+	if (!rc && sock_home(so) == rings_nowhere())
+		sock_adopt_home(so, sock_rx_ring_beside(so, found->ring));
+	return rc;
 }
 
 int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
@@ -194,15 +212,9 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 		if (found.verdict != VERDICT_ACCELERATED)
 			sock_stats_verdict(so);
 	}
-	if (found.verdict == VERDICT_ACCELERATED) {
-		rc = sock_life_is(so, LIFE_OPEN) ? udp_autobind(so) : 0;
-		if (rc)
-			goto unlock;
-		/* A socket that receives nowhere may still send. */
-		if (sock_home(so) == rings_nowhere())
-			sock_adopt_home(so, sock_rx_ring_beside(so, found.ring));
-	}
-	rc = sock_hold_cold(ref, &ring);
+	rc = begin_sending(so, &found);
+	if (!rc)
+		rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		goto unlock;
 	dst = dst_for(so, &way);
@@ -223,7 +235,10 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 		dst_resolve_neighbour(&found);
 unlock:
 	control_unlock();
-	return rc;
+	if (rc != -EINPROGRESS)
+		return rc;
+	sock_upcalls.local_await(ref, &way.to, &found.local);
+	return 0;
 }
 
 int udp_tx_ring(struct inet_sock *so, const struct sockaddr *to, socklen_t len, struct ring **ring)
@@ -236,7 +251,7 @@ int udp_tx_ring(struct inet_sock *so, const struct sockaddr *to, socklen_t len, 
 	control_assert_held();
 	if (!sock_addr_read(so, &ep, to, len))
 		return -EINVAL;
-	if (!addr_is_v4(&ep.addr) || rules_ask(so, CONF_UDP_SENDER, &ep, NULL) == CONF_OS ||
+	if (!sock_may_reach(so, &ep.addr) || rules_ask(so, CONF_UDP_SENDER, &ep, NULL) == CONF_OS ||
 	    sock_start_for(so) != VERDICT_ACCELERATED)
 		return -ENODATA;
 	way = udp_plain_way(so, &ep);
@@ -253,54 +268,6 @@ static __attribute__((noinline)) int resolve(struct sock_ref ref, const struct e
 	struct udp_way way = {.to = *to, .plain = true};
 
 	return udp_resolve(ref, &way);
-}
-
-ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *dst,
-			   const struct iovec *iov, size_t len)
-{
-	struct pkt *pkts[FRAGMENTS_MAX];
-	struct frame_fragmenter f;
-	ssize_t rc = -ENOBUFS;
-	size_t n = 0;
-
-	/* The kernel reports EMSGSIZE; an MTU below 576 is not supported (RFC 791). */
-	if (len > UDP_PAYLOAD_MAX || so->opt->pmtudisc >= IP_PMTUDISC_DO || dst->mtu < 576)
-		return SOCK_KERNEL;
-	frame_fragmenter_init(&f, &dst->tmpl, iov, len, dst->mtu, ++ring->ip_id);
-	for (;;) {
-		struct pkt *pkt = ring_tx_get(ring);
-
-		if (!pkt || n == FRAGMENTS_MAX)
-			goto unsent;
-		pkt->frame_len = (uint32_t)frame_fragment_next(&f, pkt->frame);
-		if (pkt->frame_len == 0) {
-			pkt_free(pkt);
-			break;
-		}
-		pkts[n++] = pkt;
-	}
-	if (f.faulted) {
-		rc = -EFAULT;
-		goto unsent;
-	}
-	frame_fragment_finish(&f, pkts[0]->frame);
-	for (size_t i = 0; i < n; i++)
-		udp_put(so, ring, dst, pkts[i]);
-	udp_count_sent(so, len);
-	return (ssize_t)len;
-
-unsent:
-	while (n)
-		pkt_free(pkts[--n]);
-	return rc;
-}
-
-void udp_put(struct inet_sock *so, struct ring *ring, struct dst *dst, struct pkt *pkt)
-{
-	if (udp_is_paced(so))
-		udp_pace_put(so, ring, dst, pkt);
-	else
-		dst_send(dst, ring, pkt);
 }
 
 int udp_twin_error(struct inet_sock *so)
@@ -320,7 +287,7 @@ static __attribute__((noinline)) ssize_t send_unusual(struct sock_ref ref, const
 						      int flags, const struct inet_sock *so)
 {
 	bool dummy = sock_is_dummy(flags);
-	unsigned special = UDP_BUILDS | (dummy ? 0 : UDP_PACED);
+	unsigned special = UDP_BUILDS | (dummy ? 0 : UDP_PACED | UDP_STAMPED);
 	int rc;
 
 	if ((flags & SEND_SPECIAL & ~VMA_SND_FLAGS_DUMMY) || msg->msg_controllen ||
@@ -339,13 +306,21 @@ static __attribute__((noinline, cold)) ssize_t unreadable(struct pkt *pkt)
 	return -EFAULT;
 }
 
+/* What has to happen before the next try, holding no ring. */
+enum send_aside {
+	ASIDE_FRAME,   /* no frame was free */
+	ASIDE_RESOLVE, /* the destination has to be found */
+	ASIDE_TWIN, /* it ends the call: local_by_twin() with phase 0; the next one: with phase 1 */
+};
+
 struct send {
 	struct sock_ref ref;
 	const struct msghdr *msg;
 	size_t len;
 	struct endpoint *to; /* msg_name; or so->remote, to resolve it */
-	bool stale;	     /* the destination has to be resolved first */
+	unsigned aside;	     /* enum send_aside */
 	bool dummy;	     /* nothing leaves, and nothing is counted */
+	int flags;
 	int tries;
 };
 
@@ -359,10 +334,32 @@ static inline __attribute__((always_inline)) struct pkt *frame_for(const struct 
 								   struct dst *dst, ssize_t *n)
 {
 	*n = -ENOBUFS;
-	if (__builtin_expect(s->len + IP4_HDR + UDP_HDR <= dst->mtu, 1))
+	if (__builtin_expect(s->len <= dst->payload_max, 1))
 		return ring_tx_get(ring);
 	*n = s->dummy ? -EMSGSIZE : udp_send_fragments(so, ring, dst, s->msg->msg_iov, s->len);
 	return NULL;
+}
+
+/*
+ * holder: to a receiver on this host, or by the kernel.  -ESTALE: the destination is not valid;
+ * SOCK_TRY_ASIDE - n: send.aside is ASIDE_TWIN + n.
+ */
+static __attribute__((noinline, cold)) ssize_t send_without_ring(struct inet_sock *so,
+								 struct dst *dst,
+								 const struct msghdr *msg,
+								 size_t len, bool dummy)
+{
+	int phase = SOCK_KERNEL; /* only the kernel reaches it */
+
+	if (dst->verdict == VERDICT_LOCAL)
+		return dummy ? -EINVAL : sock_upcalls.local_send(so, dst, msg, len);
+	if (!dummy && so->udp.local)
+		phase = sock_upcalls.local_by_kernel(so, dst);
+	if (phase == -ESTALE)
+		return phase;
+	if (!dummy)
+		sock_stats_twin_send(so, len);
+	return phase < 0 ? SOCK_KERNEL : SOCK_TRY_ASIDE - phase;
 }
 
 static inline __attribute__((always_inline)) bool send_try(void *arg, struct ring *ring,
@@ -383,17 +380,23 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 	*n = SOCK_KERNEL;
 	if (__builtin_expect(so->shut_wr || (!dst && !msg->msg_name), 0))
 		return true; /* EPIPE, EDESTADDRREQ */
-	s->stale = !dst || !dst_fresh(dst);
-	if (__builtin_expect(s->stale, 0)) {
+	s->aside = !dst || !dst_fresh(dst) ? ASIDE_RESOLVE : ASIDE_FRAME;
+	if (__builtin_expect(!s->aside && !dst->ring, 0)) {
+		*n = send_without_ring(so, dst, msg, s->len, s->dummy);
+		if (*n <= SOCK_TRY_ASIDE) {
+			s->aside = ASIDE_TWIN + (unsigned)(SOCK_TRY_ASIDE - *n);
+			*n = SOCK_TRY_ASIDE;
+			return false;
+		}
+		if (*n != -ESTALE)
+			return true;
+		s->aside = ASIDE_RESOLVE;
+	}
+	if (__builtin_expect(s->aside, 0)) {
 		if (!msg->msg_name)
 			*s->to = so->remote;
 		*n = SOCK_TRY_ASIDE;
 		return false;
-	}
-	if (__builtin_expect(!dst->ring, 0)) {
-		if (!s->dummy)
-			sock_stats_twin_send(so, s->len);
-		return true; /* only the kernel reaches it */
 	}
 	pkt = frame_for(s, so, ring, dst, n);
 	if (__builtin_expect(!pkt, 0)) {
@@ -422,13 +425,30 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 	return true;
 }
 
+/* The kernel makes the call, and all later ones to this host; see by_twin(). */
+static __attribute__((noinline, cold)) ssize_t to_kernel(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+
+	if (params.local && !sock_hold_cold(ref, &ring)) {
+		if (so->udp.local)
+			sock_upcalls.local_send_stop(so);
+		ring_release_cold(ring);
+	}
+	return SOCK_KERNEL;
+}
+
 /* Resolves the destination; or, if that was fresh, no frame was free. */
 static inline __attribute__((always_inline)) ssize_t send_aside(void *arg, struct sock_wait *wait)
 {
 	struct send *s = arg;
 	int rc;
 
-	if (!s->stale) {
+	if (s->aside >= ASIDE_TWIN)
+		return sock_upcalls.local_by_twin(s->ref, s->msg, s->flags,
+						  (int)(s->aside - ASIDE_TWIN));
+	if (s->aside == ASIDE_FRAME) {
 		if (s->dummy)
 			return -EAGAIN;
 		if (wait->dontwait && !sock_wait_is_over(wait))
@@ -436,7 +456,7 @@ static inline __attribute__((always_inline)) ssize_t send_aside(void *arg, struc
 		return SOCK_TRY_WAIT;
 	}
 	if (++s->tries > UDP_RESOLVE_TRIES)
-		return SOCK_KERNEL;
+		return to_kernel(s->ref);
 	rc = resolve(s->ref, s->to);
 	return rc ? rc : SOCK_TRY_AGAIN;
 }
@@ -451,7 +471,8 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 			 .msg = msg,
 			 .len = iov_total(msg->msg_iov, msg->msg_iovlen),
 			 .to = &to,
-			 .dummy = sock_is_dummy(flags)};
+			 .dummy = sock_is_dummy(flags),
+			 .flags = flags};
 
 	if (__builtin_expect((flags & SEND_SPECIAL) || msg->msg_controllen ||
 				     __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED) ||
@@ -464,7 +485,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 			return n;
 	}
 	if (msg->msg_name && !sock_addr_read(so, &to, msg->msg_name, msg->msg_namelen))
-		return SOCK_KERNEL; /* the kernel knows the right error */
+		return to_kernel(ref); /* it knows the right error, or what the address means */
 	return sock_wait_loop(call, mode, send_try, send_aside, &s);
 }
 
@@ -476,35 +497,76 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 SOCK_MODES(X)
 #undef X
 
-/* ---- for the extra API ------------------------------------------------------------------ */
+/* ---- batches (vma.h) ---------------------------------------------------------------------- */
 
-int udp_read_headers(struct sock_ref ref, uint8_t *header)
+struct batch_send {
+	struct send s; /* first; of the next message */
+	struct msghdr msg;
+	struct iovec iov;
+	struct endpoint to;
+	struct vma_message_t *messages;
+	unsigned count, done;
+};
+
+/* The next message, if there is one.  False: only sock_ops.send knows what its address means. */
+static bool next_message(struct batch_send *b)
 {
-	struct inet_sock *so = inet_of(ref.sk);
-	struct udp_way way = {.ttl = 0};
-	struct ring *ring;
-	int rc;
+	const struct vma_message_t *m = &b->messages[b->done];
 
-	for (int tries = 0; tries < UDP_RESOLVE_TRIES; tries++) {
-		struct dst *dst = &so->udp.dst;
-		bool found;
+	if (b->done == b->count)
+		return true;
+	b->msg = message_header(m, &b->iov);
+	b->s.len = m->size;
+	b->s.tries = 0;
+	return !m->addr || sock_addr_read(inet_of(b->s.ref.sk), &b->to, m->addr, m->addr_len);
+}
 
-		rc = sock_hold_cold(ref, &ring);
-		if (rc)
-			return rc;
-		rc = so->udp.connected ? 0 : -ENOTCONN;
-		found = !rc && dst_fresh(dst);
-		if (found)
-			rc = dst->verdict == VERDICT_ACCELERATED
-				     ? (int)frame_build_udp(&dst->tmpl, header, NULL, 0, 0)
-				     : SOCK_KERNEL;
-		else if (!rc)
-			way = udp_plain_way(so, &so->remote);
-		ring_release_cold(ring);
-		if (!rc)
-			rc = udp_resolve(ref, &way);
-		if (rc)
-			return rc;
+/* The message was sent, or that is what the program is told.  False: the batch ends. */
+static bool next(struct batch_send *b, ssize_t *n)
+{
+	b->messages[b->done++].done = (size_t)*n;
+	*n = next_message(b) ? 0 : SOCK_KERNEL;
+	return !*n && b->done < b->count;
+}
+
+static inline __attribute__((always_inline)) bool batch_try(void *arg, struct ring *ring,
+							    struct sock_wait *wait, ssize_t *n)
+{
+	struct batch_send *b = arg;
+
+	while (send_try(&b->s, ring, wait, n)) {
+		if (*n < 0 || !next(b, n))
+			return true;
+		if (!sock_at_home(b->s.ref, ring)) {
+			*n = SOCK_TRY_AGAIN; /* a local send has let the ring go meanwhile */
+			return false;
+		}
 	}
-	return -EAGAIN;
+	return false;
+}
+
+static inline __attribute__((always_inline)) ssize_t batch_aside(void *arg, struct sock_wait *wait)
+{
+	struct batch_send *b = arg;
+	ssize_t n = send_aside(&b->s, wait);
+
+	return n < 0 || !next(b, &n) ? n : SOCK_TRY_AGAIN;
+}
+
+int udp_send_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,
+		   unsigned *done)
+{
+	struct sock_call call = SOCK_CALL(ref, flags, EPOLLOUT);
+	struct batch_send b = {
+		.s = {.ref = ref, .flags = flags}, .messages = messages, .count = count};
+	ssize_t n = SOCK_KERNEL;
+
+	b.s.msg = &b.msg;
+	b.s.to = &b.to;
+	if (!__atomic_load_n(&inet_of(ref.sk)->udp.special, __ATOMIC_RELAXED) &&
+	    !(__atomic_load_n(&ref.sk->twin_events, __ATOMIC_RELAXED) & EPOLLERR) &&
+	    next_message(&b))
+		n = sock_wait_loop(call, SOCK_WAIT_COLD, batch_try, batch_aside, &b);
+	*done = b.done;
+	return (int)n;
 }

@@ -38,7 +38,7 @@ void udp_free_second(struct inet_sock *so);
 ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags);
 
 /* udp_state.special, why udp_special.c makes all sends: it builds datagrams, or they are paced. */
-enum { UDP_BUILDS = 1, UDP_PACED = 2 };
+enum { UDP_BUILDS = 1, UDP_PACED = 2, UDP_STAMPED = 4 };
 
 /* udp_special.c: state that few sockets need.  holder */
 struct udp_rare {
@@ -73,6 +73,14 @@ ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *
 			   const struct iovec *iov, size_t len);
 /* holder: sends a complete frame to a destination with a ring, paced or not; consumes it. */
 void udp_put(struct inet_sock *so, struct ring *ring, struct dst *dst, struct pkt *pkt);
+/* holder: may a datagram for dst, which has a ring, not be sent in fragments? */
+static inline bool udp_never_fragments(const struct inet_sock *so, const struct dst *dst)
+{
+	struct inaddr to = frame_template_dst(&dst->tmpl);
+
+	return options_never_fragment(so->opt, &to);
+}
+
 #define UDP_RESOLVE_TRIES 8   /* the network may change meanwhile */
 #define UDP_PAYLOAD_MAX 65507 /* 65535 minus the headers */
 
@@ -91,6 +99,11 @@ void udp_rare_free(struct inet_sock *so);
 /* sock_ops.ioctl and .shutdown, for every socket with a queue. */
 int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg);
 int udp_shutdown(struct sock_ref ref, int how);
+/* Other members of struct sock_ops. */
+int udp_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+	       struct sock_ref *child);
+int udp_listen(struct sock_ref ref, int backlog);
+int udp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len);
 
 extern const struct sock_kind udp_kind;
 
@@ -134,6 +147,21 @@ void udp_filter_leave(struct inet_sock *so, struct ring *ring);
 /* In a forked child: the socket has no callback. */
 void udp_filter_fork_child(struct inet_sock *so);
 
+/* ---- udp_xtreme.c: members of struct sock_kind -------------------------------------------- */
+
+enum drop udp_xtreme_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
+bool udp_xtreme_take(struct inet_sock *so, struct ring *ring, struct xtreme_batch *b,
+		     const struct xtreme_name *name);
+
+/* Members of struct sock_kind: udp_extra.c, udp_recv.c, udp_send.c */
+int udp_room(const struct inet_sock *so, uint32_t *header, size_t *most);
+ssize_t udp_commit(struct inet_sock *so, struct ring *ring, struct pkt *pkt, uint32_t at,
+		   size_t len, const struct endpoint *to);
+int udp_recv_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,
+		   unsigned *done);
+int udp_send_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,
+		   unsigned *done);
+
 /* sock_kind.tx_ring, udp_send.c */
 int udp_tx_ring(struct inet_sock *so, const struct sockaddr *to, socklen_t len, struct ring **ring);
 /* sock_kind.recv_zcopy, udp_recv.c */
@@ -150,6 +178,8 @@ void udp_attach_anew(struct inet_sock *so);
 void udp_reattach(struct inet_sock *so);
 /* Control lock: gets a port from the kernel and attaches the socket.  0 or -errno. */
 int udp_autobind(struct inet_sock *so);
+/* The same for a socket that sends to a local receiver: it gets no flows. */
+int udp_begin_local(struct inet_sock *so);
 
 /* holder: the rings of its destinations; at most max. */
 unsigned udp_tx_rings(struct inet_sock *so, struct ring **rings, unsigned max);
@@ -163,6 +193,14 @@ void udp_retarget(struct inet_sock *so);
 	ssize_t udp_send_##name(struct sock_ref ref, const struct msghdr *msg, int flags);
 SOCK_MODES(X)
 #undef X
+
+/* The calls of a datagram socket in a thread mode, without those of a quick way. */
+#define UDP_OPS(mode)                                                                    \
+	.accept = udp_accept, .bind = udp_bind, .connect = udp_connect,                  \
+	.getpeername = udp_getpeername, .getsockname = sock_getsockname,                 \
+	.getsockopt = sock_getsockopt, .ioctl = udp_ioctl, .listen = udp_listen,         \
+	.recv = udp_recv_##mode, .send = udp_send_##mode, .setsockopt = sock_setsockopt, \
+	.shutdown = udp_shutdown
 
 /* holder: a datagram of len bytes has left. */
 static inline void udp_count_sent(struct inet_sock *so, size_t len)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sends that are more than one datagram to one destination: with control messages, cut
- * into segments (UDP_SEGMENT), or put together from several calls (MSG_MORE, UDP_CORK).
+ * into segments (UDP_SEGMENT), put together from several calls (MSG_MORE, UDP_CORK), or stamped.
  * The twin has the same options, so the rest, errors included, is left to it.  Nothing is
  * sent twice: a call that is left to the twin has sent nothing here.
  */
@@ -36,7 +36,8 @@ struct send {
 	const struct msghdr *msg; /* NULL: UDP_CORK was cleared */
 	int flags;
 	size_t len;
-	bool readable; /* all control messages are supported here */
+	bool looked;   /* at the control messages */
+	bool readable; /* all of them are supported here */
 	bool added; /* the data was added to the pending datagram: the kernel cannot make the call any more */
 	struct cmsg_sent sent;
 	struct udp_way way;
@@ -47,7 +48,8 @@ struct send {
 void udp_note_special(struct inet_sock *so)
 {
 	bool builds = so->udp.pending != UDP_PENDING_NOT || so->opt->cork || so->opt->gso_size;
-	unsigned special = (builds ? UDP_BUILDS : 0) | (udp_is_paced(so) ? UDP_PACED : 0);
+	unsigned special = (builds ? UDP_BUILDS : 0) | (udp_is_paced(so) ? UDP_PACED : 0) |
+			   (so->opt->tx_stamps ? UDP_STAMPED : 0);
 
 	__atomic_store_n(&so->udp.special, (uint8_t)special, __ATOMIC_RELAXED);
 }
@@ -209,8 +211,8 @@ static bool fits(const struct inet_sock *so, const struct dst *dst, size_t len, 
 
 	if (!gso)
 		return true;
-	return first + IP4_HDR + UDP_HDR <= dst->mtu && len <= gso * SEGMENTS_MAX &&
-	       len <= UDP_PAYLOAD_MAX && !so->opt->no_check;
+	return first <= dst->payload_max && len <= gso * SEGMENTS_MAX && len <= UDP_PAYLOAD_MAX &&
+	       !so->opt->no_check;
 }
 
 /* Bytes, STEP_NO_FRAMES, STEP_FULL, or SOCK_KERNEL. */
@@ -224,7 +226,7 @@ static ssize_t put(struct inet_sock *so, struct ring *ring, struct dst *dst,
 		return STEP_FULL;
 	if (gso && len > gso)
 		return put_segments(so, ring, dst, iov, iovcnt, len, gso);
-	if (len + IP4_HDR + UDP_HDR > dst->mtu) {
+	if (len > dst->payload_max) {
 		n = udp_send_fragments(so, ring, dst, iov, len);
 		return n == -ENOBUFS ? STEP_NO_FRAMES : n;
 	}
@@ -296,8 +298,8 @@ gone:
 static ssize_t begin(struct send *s, struct inet_sock *so, const struct dst *dst, uint16_t gso)
 {
 	struct udp_rare *rare = rare_of(so);
-	bool whole = !gso && so->opt->pmtudisc >= IP_PMTUDISC_DO;
-	uint32_t max = whole ? dst->mtu - IP4_HDR - UDP_HDR : UDP_PAYLOAD_MAX;
+	bool whole = !gso && udp_never_fragments(so, dst);
+	uint32_t max = whole ? dst->payload_max : UDP_PAYLOAD_MAX;
 	int rc;
 
 	if (!rare)
@@ -341,6 +343,8 @@ static ssize_t push(struct send *s, struct inet_sock *so, struct ring *ring)
 		return STEP_RESOLVE;
 	}
 	if (!dst->ring) {
+		if (so->udp.local)
+			sock_upcalls.local_send_stop(so);
 		n = push_by_twin(so, 0);
 		return n < 0 ? n : (ssize_t)s->len;
 	}
@@ -379,11 +383,32 @@ static ssize_t add(struct send *s, struct inet_sock *so, struct ring *ring, bool
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* holder: the kernel makes the call, and continues what the call begins. */
+/*
+ * holder: the kernel makes the call, and continues what the call begins.  Later datagrams must not
+ * overtake it through shared memory.
+ */
 static ssize_t by_twin(struct inet_sock *so, bool more)
 {
+	if (so->udp.local)
+		sock_upcalls.local_send_stop(so);
 	set_pending(so, more ? UDP_PENDING_TWIN : UDP_PENDING_NOT);
 	return SOCK_KERNEL;
+}
+
+/* holder */
+static void read_control(struct send *s, const struct inet_sock *so)
+{
+	struct endpoint to = so->remote;
+	enum cmsg_to kind = CMSG_INET;
+
+	if (s->looked)
+		return;
+	s->looked = true;
+	if (s->msg->msg_name)
+		sock_addr_read(so, &to, s->msg->msg_name, s->msg->msg_namelen);
+	if (so->family == AF_INET6)
+		kind = addr_is_v4(&to.addr) ? CMSG_INET6_TO_IPV4 : CMSG_INET6;
+	s->readable = cmsg_read_sent(s->msg, kind, &s->sent);
 }
 
 /* holder: the result of the call, or STEP_*. */
@@ -397,7 +422,9 @@ static ssize_t step(struct send *s, struct inet_sock *so, struct ring *ring)
 		return add(s, so, ring, more);
 	if (s->added)
 		return (ssize_t)s->len; /* another thread's call has sent it */
+	read_control(s, so);
 	if (so->udp.pending == UDP_PENDING_TWIN || (s->flags & MSG_OOB) || so->shut_wr ||
+	    so->opt->tx_stamps || /* the kernel stamps what it sends */
 	    (!s->readable && !strict_forbids(so, VERDICT_CALL)) || !choose_way(s, so))
 		return by_twin(so, more);
 	dst = find_way(so, &s->way);
@@ -502,7 +529,6 @@ ssize_t udp_send_special(struct sock_ref ref, const struct msghdr *msg, int flag
 			 .len = iov_total(msg->msg_iov, msg->msg_iovlen)};
 	int rc = 0;
 
-	s.readable = cmsg_read_sent(msg, so->family, &s.sent);
 	if (__atomic_load_n(&ref.sk->twin_events, __ATOMIC_RELAXED) & EPOLLERR)
 		rc = udp_twin_error(so);
 	return rc ? -rc : run(&s);

@@ -5,6 +5,7 @@
  * is freed once; what a program holds is limited. loop_net_finish() finds packets that are lost.
  */
 #include "extra.h"
+#include "freers.h"
 #include "vma_test.h"
 
 #include <pthread.h>
@@ -276,72 +277,40 @@ static void holds_everything(void *arg)
 
 /* ---- two threads free, while a third receives and the socket moves ---------------------------- */
 
-#define ROUNDS 300
-#define BATCH 8
+static struct duo freed_duo;
+static struct got_packet freed_got[FREERS_BATCH];
 
-struct shared {
-	struct tsock *ts;
-	struct got_packet got[BATCH];
-	unsigned freed; /* atomic */
-	bool ends;	/* written between the barriers */
-	pthread_barrier_t begin, end;
-};
-
-static void *freer(void *arg)
+static int free_one(unsigned i)
 {
-	struct shared *s = arg;
-
-	for (;;) {
-		pthread_barrier_wait(&s->begin);
-		if (s->ends)
-			return NULL;
-		for (unsigned i = 0; i < BATCH; i++) {
-			int rc = give_back(s->ts, &s->got[i]);
-
-			NET_CHECK(rc == 0 || rc == -ENOENT);
-			if (!rc)
-				__atomic_fetch_add(&s->freed, 1, __ATOMIC_RELAXED);
-		}
-		pthread_barrier_wait(&s->end);
-	}
+	return give_back(&freed_duo.end[1], &freed_got[i]);
 }
 
 static void two_threads_free(void *arg)
 {
-	struct shared s = {.freed = 0};
-	pthread_t tids[2];
-	struct duo duo;
+	struct freers freers = {.free_one = free_one, .twice = -ENOENT};
+	struct duo *duo = &freed_duo;
 	uint32_t before;
 
 	duo_begin();
-	duo_open(&duo, DUO_UDP, NULL);
-	before = bytes_of(&duo.end[1]);
-	s.ts = &duo.end[1];
-	pthread_barrier_init(&s.begin, NULL, 3);
-	pthread_barrier_init(&s.end, NULL, 3);
-	for (unsigned i = 0; i < 2; i++)
-		NET_CHECK_EQ(pthread_create(&tids[i], NULL, freer, &s), 0);
-	for (unsigned round = 0; round < ROUNDS; round++) {
-		uint64_t first = send_some(&duo, BATCH);
+	duo_open(duo, DUO_UDP, NULL);
+	before = bytes_of(&duo->end[1]);
+	freers_start(&freers);
+	for (unsigned round = 0; round < FREERS_ROUNDS; round++) {
+		uint64_t first = send_some(duo, FREERS_BATCH);
 
-		for (unsigned i = 0; i < BATCH; i++) {
-			wait_packet(&duo.end[1], &s.got[i]);
-			NET_CHECK_EQ(number_in(&s.got[i]), first + i);
+		for (unsigned i = 0; i < FREERS_BATCH; i++) {
+			wait_packet(&duo->end[1], &freed_got[i]);
+			NET_CHECK_EQ(number_in(&freed_got[i]), first + i);
 		}
 		if (round % 16 == 0)
-			duo_ask(&duo.end[1], 100 + round);
-		pthread_barrier_wait(&s.begin);
-		pthread_barrier_wait(&s.end);
-		NET_CHECK_EQ(s.freed, (round + 1) * BATCH); /* each once */
+			duo_ask(&duo->end[1], 100 + round);
+		freers_free(&freers, round);
 	}
-	s.ends = true;
-	pthread_barrier_wait(&s.begin);
-	for (unsigned i = 0; i < 2; i++)
-		pthread_join(tids[i], NULL);
+	freers_stop(&freers);
 	loop_net_settle();
 	NET_CHECK_EQ(held_count(), 0);
-	NET_CHECK_EQ(bytes_of(&duo.end[1]), before);
-	duo_close(&duo);
+	NET_CHECK_EQ(bytes_of(&duo->end[1]), before);
+	duo_close(duo);
 	duo_end(NULL);
 }
 

@@ -67,17 +67,26 @@ for step in socket zcopy callback; do
 	check "... a message has its price" says "^$step: $messages messages, [1-9][0-9]* ns each, (instructions unknown|[1-9][0-9]* instructions)"
 	grep "^$step:" $log
 done
-for way in cold warm; do
+vma_env+=(VMA_SOCKETXTREME=1)
+check "feed, xtreme" feeds "$lib" xtreme
+check "... nothing is lost" says '^lost: 0$'
+check "... the kernel receives nothing" test $kernel_in = 0
+check "... a message has its price" says "^xtreme: $messages messages, [1-9][0-9]* ns each, "
+grep "^xtreme:" $log
+unset "vma_env[-1]"
+for way in cold warm room; do
 	check "gateway, $way" trades "$lib" $way
 	check "... the kernel receives nothing" test $kernel_in = 0
 	check "... an order has its price" says "^$way: 50 messages, [1-9][0-9]* ns each, "
 	grep "^$way:" $log
 done
-for step in socket zcopy callback; do
+for step in socket zcopy callback xtreme; do
 	check "feed, $step, without the library" feeds "" $step
 	check "... nothing is lost" says '^lost: 0$'
 	check "... the kernel receives it" test $kernel_in -ge $messages
 done
-check "gateway, warm, without the library" trades "" warm
-check "... an order has its price" says "^warm: 50 messages, [1-9][0-9]* ns each, "
+for way in warm room; do
+	check "gateway, $way, without the library" trades "" $way
+	check "... an order has its price" says "^$way: 50 messages, [1-9][0-9]* ns each, "
+done
 verdict

@@ -16,7 +16,7 @@ probe=$(netns_find_probe) || exit 1
 log=$netns_tmp/log
 netns_pair ""
 netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
-in_ns s tcpdump -i v0 -n -Q in -U --immediate-mode -w $netns_tmp/seen port 7000 2> $netns_tmp/tcpdump &
+netns_exec s "" 0-1023 tcpdump -i v0 -n -Q in -U --immediate-mode -w $netns_tmp/seen port 7000 2> $netns_tmp/tcpdump &
 await 30 grep -q 'listening on' $netns_tmp/tcpdump || die "no tcpdump"
 
 # payloads: how many frames with data the peer has seen.

@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #define PATIENCE 5000 /* ms */
+#define TAG 77u
+#define HALF 100 /* messages: then the socket has the tag */
 
 static struct vma_api_t *api;
 static int sock;
@@ -43,6 +45,14 @@ static void check(const void *data, size_t len, unsigned number)
 static vma_recv_callback_retval_t callback(int fd, size_t n, struct iovec iov[],
 					   struct vma_info_t *info, void *context)
 {
+	/* Told when half of them have been seen. */
+	uint32_t tag = 0;
+	socklen_t len = sizeof(tag);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_VMA_FLOW_TAG, &tag, &len) ||
+	    tag != (seen < HALF ? 0 : TAG) || info->struct_sz != sizeof(*info) ||
+	    info->flow_tag != tag)
+		bad++;
 	if (fd != sock || context != &seen || n != 1 || ntohs(info->src->sin_port) == 0)
 		bad++;
 	check(iov[0].iov_base, iov[0].iov_len, seen++);
@@ -138,6 +148,7 @@ static void fork_away(void)
 static void take_callback(unsigned number)
 {
 	struct pollfd p = {.fd = sock, .events = POLLIN};
+	const uint32_t tag = TAG;
 
 	if (tcp && number % 50 == 49)
 		fork_away();
@@ -147,6 +158,8 @@ static void take_callback(unsigned number)
 	}
 	if (seen != number + 1)
 		die("the callback was not called");
+	if (number + 1 == HALF && setsockopt(sock, SOL_SOCKET, SO_VMA_FLOW_TAG, &tag, sizeof(tag)))
+		die("SO_VMA_FLOW_TAG");
 }
 
 static void print_header(void)
@@ -180,6 +193,10 @@ int main(int argc, char **argv)
 		die("connect");
 	if (api && !strcmp(way, "zcopy"))
 		take = take_zcopy;
+	if (api && !strcmp(way, "rule") &&
+	    (!setsockopt(sock, SOL_SOCKET, SO_VMA_FLOW_TAG, &seen, sizeof(seen)) ||
+	     errno != ENOPROTOOPT))
+		bad++; /* an option of sockets that the library serves */
 	if (api && !strcmp(way, "callback")) {
 		if (api->register_recv_callback(sock, callback, &seen))
 			die("register_recv_callback");

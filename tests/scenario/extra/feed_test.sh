@@ -11,28 +11,11 @@ netns_enter "$self" "$@"
 netns_needs_lib
 
 feed=$(find_program tests/scenario/extra/feed) || exit 1
-probe=$(netns_find_probe) || exit 1
-log=$netns_tmp/log
-netns_pair ""
-netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
+. tests/scenario/extra/echoes.sh
 
-# feeds LIB PROTO WAY: the program runs; $kernel_in: how many datagrams, or segments, the kernel of c
-# received.
+# feeds LIB PROTO WAY
 feeds() {
-	local before after rc counter=UdpInDatagrams
-
-	[[ $2 == udp ]] || counter=TcpInSegs
-	read -r before < <(netns_counters c $counter)
-	netns_run c "$1" "$feed" "$2" $netns_server 7000 "$3" 200 > $log 2>&1
-	rc=$?
-	read -r after < <(netns_counters c $counter)
-	kernel_in=$((after - before))
-	((rc == 0)) || tail -30 $log
-	return $rc
-}
-
-says() {
-	grep -qE "$1" $log || { tail -30 $log && false; }
+	counted "$2" "$1" "$feed" "$2" $netns_server 7000 "$3" 200
 }
 
 declare -A header=([udp]="42 0800 17" [tcp]="(54|66) 0800 6")

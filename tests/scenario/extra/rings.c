@@ -11,14 +11,12 @@
 #include <mellanox/vma_extra.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "program.h"
 
 #define PATIENCE 30000 /* ms */
 
@@ -26,21 +24,6 @@ static struct vma_api_t *api;
 static struct sockaddr_in to = {.sin_family = AF_INET};
 static int sock, ring, ends[2];
 static bool tcp;
-static unsigned bad;
-
-static void die(const char *what)
-{
-	printf("%s: %s\n", what, strerrorname_np(errno));
-	exit(1);
-}
-
-static void expect(bool is, const char *what)
-{
-	if (is)
-		return;
-	printf("wrong: %s\n", what);
-	bad++;
-}
 
 /* ---- ways of waiting: for the ring and a pipe.  True: the ring, not the pipe --------------- */
 

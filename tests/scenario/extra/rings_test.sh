@@ -11,17 +11,11 @@ netns_enter "$self" "$@"
 netns_needs_lib
 
 rings=$(find_program tests/scenario/extra/rings) || exit 1
-probe=$(netns_find_probe) || exit 1
-log=$netns_tmp/log
-netns_pair ""
-netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
+errors=$(find_program tests/mlx5/direct_errors) || exit 1
+. tests/scenario/extra/echoes.sh
 
 runs() {
 	netns_run c "$1" "$rings" "$2" $netns_server 7000 60 > $log 2>&1 || { tail -30 $log && false; }
-}
-
-says() {
-	grep -qE "$1" $log || { tail -30 $log && false; }
 }
 
 for proto in udp tcp; do
@@ -35,4 +29,13 @@ done
 vma_env+=(VMA_RX_POLL=0 VMA_SELECT_POLL=0)
 check "threads that sleep at once" runs "$lib" udp
 check "... nothing is wrong" says '^bad 0'
+refuses() {
+	netns_run c "$lib" timeout 60 "$errors" none $netns_server 7000 > $log 2>&1 || { tail -30 $log && false; }
+}
+check "without a card, what needs one is refused" refuses
+check "... nothing is wrong" says '^bad 0'
+for name in vma_modify_ring get_ring_direct_descriptors register_memory_on_ring deregister_memory_on_ring \
+	"vma_add_ring_profile, with" SO_VMA_RING_USER_MEMORY; do
+	check "... $name is logged once" test "$(grep -c "VMA WARNING: $name" $log)" = 1
+done
 verdict

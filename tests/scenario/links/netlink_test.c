@@ -654,6 +654,50 @@ static void test_neighbours_of_ipv6(void **state)
 	assert_memory_equal(mac, want, 6);
 }
 
+/* The kernel asks by a link-local address only when that is known to be nobody else's. */
+static void test_a_neighbour_of_ipv6_while_the_link_local_address_is_tentative(void **state)
+{
+	struct inaddr addr = addr_of("fd09::2");
+	uint8_t mac[6];
+
+	set_sysctl("/proc/sys/net/ipv6/conf/v0/accept_dad", "1");
+	set_sysctl("/proc/sys/net/ipv6/conf/v0/dad_transmits", "10000"); /* one a second */
+	sh("ip addr del $(ip -o -6 addr show dev v0 scope link | awk '{ print $4 }') dev v0");
+	sh("ip addr add fe80::77/64 dev v0");
+	sh("ip neigh del fd09::2 dev v0 2> /dev/null || true");
+	drain();
+	seen.neighs = 0;
+	assert_int_equal(neigh_use(v0, &addr), 0);
+	wait_neigh("fd09::2", NEIGH_REACHABLE);
+	assert_int_equal(neigh_get(v0, &addr, mac), NEIGH_REACHABLE);
+	sh("ip -o -6 addr show dev v0 scope link | grep -q 'fe80::77.*tentative'");
+	sh("ip addr del fe80::77/64 dev v0");
+	sh("ip addr add fe80::78/64 dev v0 nodad");
+	set_sysctl("/proc/sys/net/ipv6/conf/v0/dad_transmits", "1");
+}
+
+/* Without CAP_NET_ADMIN a datagram makes the kernel resolve it. */
+static void test_a_neighbour_is_resolved_without_privileges(void **state)
+{
+	static const char *const texts[] = {"10.9.0.2", "fd09::2"};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct inaddr addr = addr_of(texts[i]);
+		uint8_t mac[6];
+		int rc;
+
+		sh("ip neigh del %s dev v0 2> /dev/null || true", texts[i]);
+		drain();
+		seen.neighs = 0;
+		assert_int_equal(seteuid(65534), 0);
+		rc = neigh_use(v0, &addr);
+		assert_int_equal(seteuid(0), 0);
+		assert_int_equal(rc, 0);
+		wait_neigh(texts[i], NEIGH_REACHABLE);
+		assert_int_equal(neigh_get(v0, &addr, mac), NEIGH_REACHABLE);
+	}
+}
+
 static void test_no_neighbour_on_a_link_that_is_not_there(void **state)
 {
 	struct inaddr addr = addr_of("10.9.0.2");
@@ -824,6 +868,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_neighbour_that_does_not_answer_fails_each_time),
 	cmocka_unit_test(test_a_failure_of_before_is_none),
 	cmocka_unit_test(test_neighbours_of_ipv6),
+	cmocka_unit_test(test_a_neighbour_of_ipv6_while_the_link_local_address_is_tentative),
+	cmocka_unit_test(test_a_neighbour_is_resolved_without_privileges),
 	cmocka_unit_test(test_no_neighbour_on_a_link_that_is_not_there),
 	cmocka_unit_test(test_lost_events_are_made_up_for),
 	cmocka_unit_test(test_no_route_through_a_link_that_is_down),

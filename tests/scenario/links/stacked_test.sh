@@ -43,7 +43,7 @@ master() {
 	both ip -n NS link set v0 master d0 && both ip -n NS link set v0 up
 }
 
-make_bond() { master bond mode active-backup miimon 50; }
+make_bond() { master bond mode balance-rr miimon 50; }
 make_team() { master team; }
 make_bridge() { master bridge forward_delay 0; }
 make_macvlan() { on_wire macvlan mode bridge; }

@@ -17,29 +17,7 @@ mkdir $netns_tmp/all && cp "$lib" tests/scenario/local/local.py $netns_tmp/all/ 
 lib=$netns_tmp/all/libvma.so
 ends() { echo /usr/bin/python3 $netns_tmp/all/local.py "$@"; }
 
-# starts LIB [ADDRESS]: a server on another port.
-starts() {
-	port=$((port + 1))
-	netns_spawn $netns_tmp/server.$port s "$1" $(ends serve $port "${@:2}") || die "no server: $(< $netns_tmp/server.$port)"
-	server=$spawned
-}
-
-# says LIB ARGUMENT...: what the client prints.
-says() {
-	vma_env=(VMA_TRACELEVEL=debug VMA_LOG_FILE=$netns_tmp/log)
-	rm -f $netns_tmp/log
-	netns_run s "$1" $(ends "$2" $port "${@:3}") > $netns_tmp/said
-	vma_env=()
-}
-said() {
-	[[ $(< $netns_tmp/said) == "$1" ]] || { echo "     it says: $(< $netns_tmp/said)"; return 1; }
-}
-stops() {
-	netns_run s "" $(ends stop $port) > /dev/null
-	await 30 is_gone $server || kill -KILL $server
-}
-is_local() { grep -q 'closed (accelerated, local)' $netns_tmp/log; }
-is_kernel() { ! grep -q 'accelerated, local' $netns_tmp/log; }
+. tests/scenario/local/ends.sh
 segments() { in_ns s awk '/^Tcp: [0-9]/ { print $11 }' /proc/net/snmp; }
 
 # ---- who talks through shared memory

@@ -66,8 +66,15 @@ static void fence(struct fixture *f)
 	assert_int_equal(seteuid(NOBODY), 0);
 }
 
+static int setup6(void **state)
+{
+	over6 = true;
+	return setup(state);
+}
+
 static int teardown_as_root(void **state)
 {
+	over6 = false;
 	assert_int_equal(seteuid(0), 0);
 	return teardown(state);
 }
@@ -116,8 +123,9 @@ static void test_what_was_not_granted_is_refused(void **state)
 static void steer3(struct fixture *f, const struct spec *s, uint32_t entry)
 {
 	struct flow_key key = wide_of(s);
-	struct xdp_steer_key3 key3 = {
-		.local = addr_v4_of(&key.local), .local_port = key.local_port, .proto = key.proto};
+	struct xdp_steer_key3 key3 = {.local = xdp_key_addr(port_of(f), &key.local),
+				      .local_port = key.local_port,
+				      .proto = key.proto};
 
 	assert_int_equal(map_update(port_of(f)->flows3_fd, &key3, entry, BPF_ANY), 0);
 }
@@ -125,8 +133,8 @@ static void steer3(struct fixture *f, const struct spec *s, uint32_t entry)
 static void steer5(struct fixture *f, const struct spec *s, uint32_t slot)
 {
 	struct flow_key key = exact_of(s);
-	struct xdp_steer_key5 key5 = {.local = addr_v4_of(&key.local),
-				      .remote = addr_v4_of(&key.remote),
+	struct xdp_steer_key5 key5 = {.local = xdp_key_addr(port_of(f), &key.local),
+				      .remote = xdp_key_addr(port_of(f), &key.remote),
 				      .local_port = key.local_port,
 				      .remote_port = key.remote_port,
 				      .proto = key.proto};
@@ -141,8 +149,8 @@ static void steer_conn(struct fixture *f, const struct spec *s, uint32_t owner)
 
 	port_of(f)->local_ports[key.local_port] = (struct xdp_steer_conn){
 		.owner = owner | XDP_STEER_READY,
-		.local = addr_v4_of(&key.local),
-		.remote = addr_v4_of(&key.remote),
+		.local = xdp_key_addr(port_of(f), &key.local),
+		.remote = xdp_key_addr(port_of(f), &key.remote),
 		.remote_port = key.remote_port,
 	};
 }
@@ -160,7 +168,12 @@ static void steer_share(struct fixture *f, const struct spec *s, unsigned slot)
 static void steer_by_all_means(struct fixture *f, const struct spec *s, unsigned means)
 {
 	unsigned slot = slot_of(f);
+	struct flow_key wide = wide_of(s), narrow = exact_of(s);
+	struct xdp_steer_exact exact[2] = {xdp_exact_of(&wide), xdp_exact_of(&narrow)};
+	bool added;
 
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(xdp_exact_set(port_of(f), &exact[i], slot, &added), 0);
 	if (means == 0)
 		steer3(f, s, slot);
 	else if (means == 1)
@@ -286,7 +299,16 @@ static void test_the_next_one_of_the_slot_is_not_fenced(void **state)
 	waitpid(pid, NULL, 0);
 }
 
+#define OVER6(test)                                                   \
+	{                                                             \
+#test " (IPv6)", test, setup6, teardown_as_root, NULL \
+	}
+
 static const struct CMUnitTest tests[] = {
+	OVER6(test_what_was_granted_comes),
+	OVER6(test_what_was_not_granted_is_refused),
+	OVER6(test_what_was_not_granted_cannot_be_taken),
+	OVER6(test_the_next_one_of_the_slot_is_not_fenced),
 	cmocka_unit_test_setup_teardown(test_what_was_granted_comes, setup, teardown_as_root),
 	cmocka_unit_test_setup_teardown(test_what_was_not_granted_is_refused, setup,
 					teardown_as_root),

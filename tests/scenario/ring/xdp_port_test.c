@@ -29,6 +29,7 @@
 #include <sys/wait.h>
 
 #include "net/netlink/netlink.h"
+#include "ring/xdp/xdp_internal.h"
 #include "xdp_fixture.h"
 
 #define FRAMES_SLACK 64 /* number of frames that a fill ring may lack between two batches */
@@ -91,6 +92,111 @@ static void test_registered_flows_are_steered_and_all_else_is_passed(void **stat
 		expect_passed(f, &passed[i]);
 }
 
+static const uint8_t group6_mac[6] = {0x33, 0x33, 0, 0, 0, 5};
+
+static const struct spec steered6[] = {
+	{"UDP to the 3-tuple", .vlan = -1, .proto = UDP, .dport = 7000, .daddr = "fd77::1"},
+	{"UDP from somebody else", .vlan = -1, .proto = UDP, .dport = 7000, .saddr = "fd99::9",
+	 .daddr = "fd77::1"},
+	{"TCP to the 3-tuple", .vlan = -1, .proto = TCP, .dport = 7001, .daddr = "fd77::1"},
+	{"TCP of the place", .vlan = -1, .proto = TCP, .dport = 7002, .sport = 4000,
+	 .daddr = "fd77::1"},
+	{"TCP of the 5-tuple", .vlan = -1, .proto = TCP, .dport = 7002, .sport = 4001,
+	 .daddr = "fd77::1"},
+	{"of a link-local address", .vlan = -1, .proto = UDP, .dport = 7004, .saddr = "fe80::9",
+	 .daddr = "fe80::1"},
+	{"priority tag, no VLAN", .vlan = 5 << 13, .proto = UDP, .dport = 7000, .daddr = "fd77::1"},
+	{"multicast", .vlan = -1, .dst = group6_mac, .proto = UDP, .dport = 7003,
+	 .daddr = "ff15::5"},
+};
+
+static const struct spec passed6[] = {
+	{"IPv4 to the same port", .vlan = -1, .proto = UDP, .dport = 7000},
+	{"UDP to a port of TCP", .vlan = -1, .proto = UDP, .dport = 7001, .daddr = "fd77::1"},
+	{"unregistered port", .vlan = -1, .proto = UDP, .dport = 7009, .daddr = "fd77::1"},
+	{"another address", .vlan = -1, .proto = UDP, .dport = 7000, .daddr = "fd77::9"},
+	{"another address, first half", .vlan = -1, .proto = UDP, .dport = 7000,
+	 .daddr = "fd78::1"},
+	{"5-tuple, another source port", .vlan = -1, .proto = TCP, .dport = 7002, .sport = 4002,
+	 .daddr = "fd77::1"},
+	{"place, another source", .vlan = -1, .proto = TCP, .dport = 7002, .sport = 4000,
+	 .saddr = "fd77::3", .daddr = "fd77::1"},
+	{"another VLAN", .vlan = 100, .proto = UDP, .dport = 7000, .daddr = "fd77::1"},
+	{"another station", .vlan = -1, .dst = other_mac, .proto = UDP, .dport = 7000,
+	 .daddr = "fd77::1"},
+	{"unicast to a group's MAC address", .vlan = -1, .dst = group6_mac, .proto = UDP,
+	 .dport = 7000, .daddr = "fd77::1"},
+	{"another group", .vlan = -1, .dst = group6_mac, .proto = UDP, .dport = 7003,
+	 .daddr = "ff15::6"},
+	{"a group of this node", .vlan = -1, .dst = group6_mac, .proto = UDP, .dport = 7003,
+	 .daddr = "ff11::5"},
+	{"multicast sender", .vlan = -1, .proto = UDP, .dport = 7000, .saddr = "ff02::1",
+	 .daddr = "fd77::1"},
+	{"no sender", .vlan = -1, .proto = UDP, .dport = 7000, .saddr = "::", .daddr = "fd77::1"},
+	{"loopback sender", .vlan = -1, .proto = UDP, .dport = 7000, .saddr = "::1",
+	 .daddr = "fd77::1"},
+	{"mapped sender", .vlan = -1, .proto = UDP, .dport = 7000, .saddr = "::ffff:10.77.0.2",
+	 .daddr = "fd77::1"},
+	{"mapped destination", .vlan = -1, .proto = UDP, .dport = 7005,
+	 .daddr = "::ffff:10.77.0.1"},
+	{"ICMPv6", .vlan = -1, .proto = IPPROTO_ICMPV6, .dport = 7000, .daddr = "fd77::1"},
+	{"fragment", .vlan = -1, .proto = UDP, .dport = 7000, .daddr = "fd77::1", .ext = 44},
+	{"hop-by-hop options", .vlan = -1, .proto = UDP, .dport = 7000, .daddr = "fd77::1",
+	 .ext = -1},
+	{"destination options", .vlan = -1, .proto = UDP, .dport = 7000, .daddr = "fd77::1",
+	 .ext = 60},
+	{"as IPv4", .vlan = -1, .ethertype = ETH_P_IP, .proto = UDP, .dport = 7000,
+	 .daddr = "fd77::1"},
+};
+
+static void test_flows_of_ip6_are_steered_and_all_else_is_passed(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_passed(f, &steered6[0]);
+	add_flow(f, key3(UDP, "fd77::1", 7000));
+	add_flow(f, key3(TCP, "fd77::1", 7001));
+	add_flow(f, key5(TCP, "fd77::1", 7002, "fd77::2", 4000));
+	add_flow(f, key5(TCP, "fd77::1", 7002, "fd77::2", 4001));
+	add_flow(f, key3(UDP, "ff15::5", 7003));
+	add_flow(f, key3(UDP, "fe80::1", 7004));
+	add_flow(f, key3(UDP, "10.77.0.1", 7005));
+	add_flow(f, key3(UDP, "ff11::5", 7003)); /* the kernel drops its frames */
+	for (size_t i = 0; i < sizeof(steered6) / sizeof(*steered6); i++)
+		expect_steered(f, &steered6[i]);
+	for (size_t i = 0; i < sizeof(passed6) / sizeof(*passed6); i++)
+		expect_passed(f, &passed6[i]);
+	del_flow(f, key5(TCP, "fd77::1", 7002, "fd77::2", 4000));
+	expect_passed(f, &steered6[3]);
+	expect_steered(f, &steered6[4]);
+	del_flow(f, key5(TCP, "fd77::1", 7002, "fd77::2", 4001));
+	expect_passed(f, &steered6[4]);
+	del_flow(f, key3(UDP, "fd77::1", 7000));
+	expect_passed(f, &steered6[0]);
+}
+
+/* Without the exact flow, which the addresses of another flow with the same alias do not have. */
+static void test_an_alias_alone_steers_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct xdp_port *port = (struct xdp_port *)f->port;
+	struct flow_key keys[] = {key3(UDP, "fd77::1", 7000), key3(TCP, "fd77::1", 7001),
+				  key5(TCP, "fd77::1", 7002, "fd77::2", 4000),
+				  key5(TCP, "fd77::1", 7002, "fd77::2", 4001)};
+	static const unsigned of[] = {0, 2, 3, 4};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		add_flow(f, keys[i]);
+	add_flow(f, key3(UDP, "fe80::1", 7004)); /* so that the map is not empty */
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+		struct xdp_steer_exact exact = xdp_exact_of(&keys[i]);
+
+		expect_steered(f, &steered6[of[i]]);
+		xdp_exact_drop(port, &exact, ((struct xdp_queue *)f->q)->slot);
+		expect_passed(f, &steered6[of[i]]);
+	}
+}
+
 static void test_a_flow_is_steered_while_it_is_registered(void **state)
 {
 	struct fixture *f = *state;
@@ -123,22 +229,34 @@ static void no_link(int ifindex)
 {
 }
 
-static void test_an_address_that_is_gone_gets_nothing_until_it_is_back(void **state)
+/* The kernel makes an IPv6 address usable a little later, also without detection of duplicates. */
+static void await_addr(const struct inaddr *addr, bool present)
 {
-	static const struct netlink_events events = {.neigh = no_neigh, .link = no_link};
-	static const struct spec of_map = {"the address that goes", .vlan = -1, .proto = UDP,
-					   .dport = 7000, .daddr = "10.77.0.7"};
-	static const struct spec of_place = {"its connection", .vlan = -1,    .proto = TCP,
-					     .dport = 7002,    .sport = 4000, .daddr = "10.77.0.7"};
-	static const struct spec nobodys = {"a port without a flow", .vlan = -1, .proto = UDP,
-					    .dport = 7009, .daddr = "10.77.0.7"};
-	struct fixture *f = *state;
-	struct inaddr addr = addr_v4(inet_addr("10.77.0.7"));
+	nsec_t end = clock_now() + DEADLINE;
 
-	assert_int_equal(netlink_open(&events), 0);
-	add_flow(f, key3(UDP, "10.77.0.1", 7000));
-	add_flow(f, key3(UDP, "10.77.0.7", 7000));
-	add_flow(f, key5(TCP, "10.77.0.7", 7002, "10.77.0.2", 4000));
+	while ((link_of_addr(addr) != 0) != present) {
+		struct pollfd pfd = {.fd = netlink_fd(), .events = POLLIN};
+
+		assert_true(clock_now() < end);
+		poll(&pfd, 1, 100);
+		netlink_process();
+	}
+	netlink_process();
+}
+
+/* Text that is an address of lo for a while; peer: a sender of its family. */
+static void address_goes_and_comes_back(struct fixture *f, const char *text, const char *peer)
+{
+	const struct spec of_map = {"the address that goes", .vlan = -1, .proto = UDP,
+				    .dport = 7000, .daddr = text};
+	const struct spec of_place = {"its connection", .vlan = -1,    .proto = TCP,
+				      .dport = 7002,	.sport = 4000, .daddr = text};
+	const struct spec nobodys = {"a port without a flow", .vlan = -1, .proto = UDP,
+				     .dport = 7009, .daddr = text};
+	struct inaddr addr = addr_of(text);
+
+	add_flow(f, key3(UDP, text, 7000));
+	add_flow(f, key5(TCP, text, 7002, peer, 4000));
 	f->port->ops->addrs_gone(f->port, NULL, 0);
 	expect_steered(f, &of_map);
 	for (int i = 0; i < 2; i++) { /* as for two members of the group */
@@ -150,11 +268,25 @@ static void test_an_address_that_is_gone_gets_nothing_until_it_is_back(void **st
 	/* from another port, which does not know the address */
 	f->port->ops->addrs_gone(f->port, NULL, 0);
 	expect_dropped(f, &of_map);
-	shell("ip addr add 10.77.0.7/32 dev lo");
+	shell("ip addr add %s/%d dev lo%s", text, is_v6(text) ? 128 : 32,
+	      is_v6(text) ? " nodad" : "");
+	await_addr(&addr, true);
 	f->port->ops->addrs_gone(f->port, NULL, 0);
 	expect_steered(f, &of_map);
 	expect_steered(f, &of_place);
-	shell("ip addr del 10.77.0.7/32 dev lo");
+	shell("ip addr del %s/%d dev lo", text, is_v6(text) ? 128 : 32);
+	await_addr(&addr, false);
+}
+
+static void test_an_address_that_is_gone_gets_nothing_until_it_is_back(void **state)
+{
+	static const struct netlink_events events = {.neigh = no_neigh, .link = no_link};
+	struct fixture *f = *state;
+
+	assert_int_equal(netlink_open(&events), 0);
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	address_goes_and_comes_back(f, "10.77.0.7", "10.77.0.2");
+	address_goes_and_comes_back(f, "fd77::7", "fd77::2");
 	netlink_close();
 }
 
@@ -162,14 +294,20 @@ static void test_adding_twice_and_deleting_nothing_are_errors(void **state)
 {
 	struct fixture *f = *state;
 	struct flow_key key = key5(UDP, "10.77.0.1", 7000, "10.77.0.2", 5000);
-	struct flow_key six = {.local.b = {0x20, 1}, .local_port = 7, .proto = UDP};
+	struct flow_key keys[] = {key, key5(UDP, "fd77::1", 7000, "fd77::2", 5000),
+				  key5(TCP, "fd77::1", 7000, "fd77::2", 5000),
+				  key3(TCP, "fd77::1", 7000)};
+	const struct xdp_port *port = (const struct xdp_port *)f->port;
 
-	assert_int_equal(f->port->ops->del_flow(f->q, &key), -ENOENT);
-	add_flow(f, key);
-	assert_int_equal(f->port->ops->add_flow(f->q, &key), -EEXIST);
-	del_flow(f, key);
-	assert_int_equal(f->port->ops->del_flow(f->q, &key), -ENOENT);
-	assert_int_equal(f->port->ops->add_flow(f->q, &six), -EAFNOSUPPORT);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+		assert_int_equal(f->port->ops->del_flow(f->q, &keys[i]), -ENOENT);
+		add_flow(f, keys[i]);
+		assert_int_equal(f->port->ops->add_flow(f->q, &keys[i]), -EEXIST);
+		assert_int_equal(port->conf->flows6, addr_is_v4(&keys[i].local) ? 0 : 1);
+		del_flow(f, keys[i]);
+		assert_int_equal(f->port->ops->del_flow(f->q, &keys[i]), -ENOENT);
+		assert_int_equal(port->conf->flows6, 0);
+	}
 	expect_passed(f, &plain);
 }
 
@@ -746,6 +884,8 @@ static void test_interfaces_that_cannot_are_refused_with_a_reason(void **state)
 
 static const struct CMUnitTest tests[] = {
 	AFTER(test_registered_flows_are_steered_and_all_else_is_passed, setup),
+	AFTER(test_flows_of_ip6_are_steered_and_all_else_is_passed, setup),
+	AFTER(test_an_alias_alone_steers_nothing, setup),
 	AFTER(test_a_flow_is_steered_while_it_is_registered, setup),
 	AFTER(test_an_address_that_is_gone_gets_nothing_until_it_is_back, setup),
 	AFTER(test_adding_twice_and_deleting_nothing_are_errors, setup),

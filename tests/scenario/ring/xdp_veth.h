@@ -102,6 +102,7 @@ struct spec {
 	uint16_t frag_off; /* host byte order */
 	const char *saddr, *daddr;
 	uint16_t sport, dport; /* host byte order */
+	int ext; /* IPv6: an extension header of this type; -1: hop-by-hop, which is 0 */
 };
 
 static inline uint8_t *put16(uint8_t *to, unsigned value)
@@ -111,10 +112,52 @@ static inline uint8_t *put16(uint8_t *to, unsigned value)
 	return to;
 }
 
-/* Without checksums: steering does not check them. */
+/* Tests of IPv4 run once more over IPv6: 10.77.0.N stands for fd77::N then, 0.0.0.0 for ::. */
+static bool over6;
+
+static inline bool is_v6(const char *addr)
+{
+	return addr && strchr(addr, ':');
+}
+
+static inline struct inaddr addr_of(const char *text)
+{
+	struct inaddr a = addr_v4(inet_addr(text));
+
+	if (is_v6(text))
+		assert_int_equal(inet_pton(AF_INET6, text, &a), 1);
+	else if (over6)
+		a = addr_is_any(&a) ? (struct inaddr){.q = {0, 0}}
+				    : (struct inaddr){.b = {0xfd, 0x77, [15] = a.b[15]}};
+	return a;
+}
+
+/* The IPv6 header, and an extension header. */
+static inline uint8_t *put_ip6(uint8_t *p, const struct spec *s)
+{
+	uint8_t proto = s->ext ? (uint8_t)(s->ext < 0 ? 0 : s->ext) : s->proto;
+	struct inaddr src, dst;
+
+	memset(p, 0, 40 + 8 + 20);
+	p[0] = 0x60;
+	put16(p + 4, (s->ext ? 8u : 0) + 20 + 8);
+	p[6] = proto;
+	p[7] = 64;
+	src = addr_of(s->saddr ? s->saddr : over6 ? "10.77.0.2" : "fd77::2");
+	dst = addr_of(s->daddr ? s->daddr : "10.77.0.1");
+	memcpy(p + 8, &src, 16);
+	memcpy(p + 24, &dst, 16);
+	if (!s->ext)
+		return p + 40;
+	p[40] = s->proto;
+	return p + 48;
+}
+
+/* Without checksums: steering does not check them. daddr tells the family. */
 static inline size_t make_frame(uint8_t *frame, const struct spec *s, uint64_t number)
 {
 	unsigned ihl = s->ihl ? s->ihl : 5;
+	bool v6 = over6 || is_v6(s->daddr);
 	uint8_t *p = frame;
 
 	memcpy(p, s->dst ? s->dst : our_mac, 6);
@@ -122,7 +165,11 @@ static inline size_t make_frame(uint8_t *frame, const struct spec *s, uint64_t n
 	p += 12;
 	if (s->vlan >= 0)
 		p = put16(put16(p, ETH_P_8021Q), (unsigned)s->vlan);
-	p = put16(p, s->ethertype ? s->ethertype : ETH_P_IP);
+	p = put16(p, s->ethertype ? s->ethertype : v6 ? ETH_P_IPV6 : ETH_P_IP);
+	if (v6) {
+		p = put_ip6(p, s);
+		goto ports;
+	}
 	memset(p, 0, ihl * 4 + 20);
 	p[0] = (uint8_t)(0x40 | ihl);
 	put16(p + 2, ihl * 4 + 20 + 8);
@@ -132,6 +179,7 @@ static inline size_t make_frame(uint8_t *frame, const struct spec *s, uint64_t n
 	inet_pton(AF_INET, s->saddr ? s->saddr : "10.77.0.2", p + 12);
 	inet_pton(AF_INET, s->daddr ? s->daddr : "10.77.0.1", p + 16);
 	p += ihl * 4;
+ports:
 	put16(put16(p, s->sport ? s->sport : 5000), s->dport);
 	p += 20;
 	memcpy(p, &number, 8);
@@ -150,8 +198,8 @@ static inline uint64_t number_of(const uint8_t *frame, size_t len)
 static inline struct flow_key key3(uint8_t proto, const char *local, uint16_t port)
 {
 	struct flow_key key = {
-		.local = addr_v4(inet_addr(local)),
-		.remote = addr_v4_any(),
+		.local = addr_of(local),
+		.remote = addr_of("0.0.0.0"),
 		.local_port = htons(port),
 		.proto = proto,
 	};
@@ -164,7 +212,7 @@ static inline struct flow_key key5(uint8_t proto, const char *local, uint16_t po
 {
 	struct flow_key key = key3(proto, local, port);
 
-	key.remote = addr_v4(inet_addr(remote));
+	key.remote = addr_of(remote);
 	key.remote_port = htons(remote_port);
 	return key;
 }

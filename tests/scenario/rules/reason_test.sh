@@ -71,7 +71,7 @@ check "a connected datagram socket" verdict_is ${fd[5]} "kernel: $conf:7 says os
 check "a sender" verdict_is ${fd[6]} "kernel: what it sends, $conf:8 says os"
 check "a denied interface" verdict_is ${fd[7]} "kernel: $conf:9 says deny"
 check "no rule" verdict_is ${fd[8]} "accelerated over v0 on ring 0"
-in_ns s "$probe" ask tcp 10.9.0.1 6003 1 > /dev/null &
+netns_exec s "" 0-1023 "$probe" ask tcp 10.9.0.1 6003 1 > /dev/null &
 await 30 grep -q '^accepted' $log || die "nothing accepted"
 check "an accepted connection has the rule of its listener" \
 	verdict_is "$(sed -n 's/^accepted //p' $log)" "accelerated over v0 on ring 0, $conf:5 says must"

@@ -170,11 +170,9 @@ def special():
 
 def families():
     attempt("inet6", socket, AF_INET6, SOCK_STREAM)
-    attempt("inet6 connect", socket(AF_INET6, SOCK_STREAM).connect, ("2001:db8::1", 9))
-    attempt("inet6 send", socket(AF_INET6, SOCK_DGRAM).sendto, b"x", ("2001:db8::1", 9))
-    only = socket(AF_INET6, SOCK_DGRAM)
-    only.setsockopt(IPPROTO_IPV6, IPV6_V6ONLY, 1)
-    attempt("inet6 only", only.bind, ("::", 6010))
+    attempt("inet6 connect", socket(AF_INET6, SOCK_STREAM).connect, ("ff05::1", 9))
+    attempt("inet6 send", socket(AF_INET6, SOCK_DGRAM).sendto, b"x", ("ff05::1", 9))
+    attempt("inet6 bind", socket(AF_INET6, SOCK_DGRAM).bind, ("ff05::1", 6010))
     attempt("unix", socket, AF_UNIX, SOCK_STREAM)
 
 

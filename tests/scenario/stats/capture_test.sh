@@ -93,7 +93,7 @@ refused() {
 
 # peer FILE: what the peer sees, until `peer_done`.
 peer() {
-	in_ns s tcpdump -i v0 -w "$1" -U --immediate-mode --time-stamp-precision=nano port 7000 2> $netns_tmp/tcpdump &
+	netns_exec s "" 0-1023 tcpdump -i v0 -w "$1" -U --immediate-mode --time-stamp-precision=nano port 7000 2> $netns_tmp/tcpdump &
 	peer=$!
 	await 30 grep -q 'listening on' $netns_tmp/tcpdump || die "no tcpdump"
 }

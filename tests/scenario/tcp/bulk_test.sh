@@ -54,7 +54,7 @@ begun() {
 captured() {
 	local rc pid
 
-	in_ns s tcpdump -nn -l -B 65536 -s 100 -i v0 tcp dst port 7000 > $dump 2> $netns_tmp/dumped < /dev/null &
+	netns_exec s "" 0-1023 tcpdump -nn -l -B 65536 -s 100 -i v0 tcp dst port 7000 > $dump 2> $netns_tmp/dumped < /dev/null &
 	pid=$!
 	await 30 grep -q 'listening on' $netns_tmp/dumped || die "no tcpdump"
 	"$@"

@@ -1,5 +1,7 @@
 """Connections to a listener that are older than it, or that begin while its interface is opened.
 
+EARLY_FAMILY=6 in the environment: over IPv6.
+
 early.py serve PORT		echoes until "bye", a thread for each connection; says "ready" when it listens
 early.py leave PORT		accepts one connection, releases the port, says "ready", echoes
 early.py talk ADDRESS PORT SOURCE	connects from that port (0: any), says "ready"; then sends each line of its input, and
@@ -20,6 +22,7 @@ import threading
 PIDFD_GETFD, BPF = 438, 321
 HIDDEN = 512  # the library's descriptors begin here
 GET_NEXT_KEY = 4
+FAMILY = socket.AF_INET6 if os.environ.get("EARLY_FAMILY") == "6" else socket.AF_INET
 KERNEL = ("map_type:1", "key_size:8", "value_size:4", "max_entries:4096")
 
 
@@ -30,7 +33,7 @@ def echo(connection):
 
 
 def listen(port):
-    listener = socket.socket()
+    listener = socket.socket(FAMILY)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("", port))
     listener.listen(16)
@@ -60,16 +63,18 @@ def talk(address, port, source):
 
 
 def stray(address, port):
-    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP) as raw:
+    with socket.socket(FAMILY, socket.SOCK_RAW, socket.IPPROTO_TCP) as raw:
         raw.connect((address, 0))
-        ends = socket.inet_aton(raw.getsockname()[0]) + socket.inet_aton(address)
+        ends = b"".join(socket.inet_pton(FAMILY, a) for a in (raw.getsockname()[0], address))
         segment = struct.pack("!HHIIBBHHH", 40009, port, 1, 2, 5 << 4, 0x10, 0, 0, 0)
-        total = sum(struct.unpack("!16H", ends + struct.pack("!HH", socket.IPPROTO_TCP, 20) + segment))
+        summed = ends + struct.pack("!HH", socket.IPPROTO_TCP, 20) + segment
+        total = sum(struct.unpack("!%dH" % (len(summed) // 2), summed))
         checksum = ~(total % 0xffff) & 0xffff
         raw.settimeout(10)
         raw.send(segment[:16] + struct.pack("!H", checksum) + segment[18:])
         while True:
-            _, to_port, _, _, _, flags = struct.unpack("!HHIIBB", raw.recv(1000)[20:34])
+            at = 20 if FAMILY == socket.AF_INET else 0  # with IPv6 no header is received
+            _, to_port, _, _, _, flags = struct.unpack("!HHIIBB", raw.recv(1000)[at:at + 14])
             if to_port == 40009:
                 print("reset" if flags & 4 else "flags %#x" % flags)
                 return

@@ -5,12 +5,25 @@
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	two clients               a server of the kernel that let go of the port; then one whose
 #				  listen() waits: we have the lock on the names of port groups
+#
+#	early_test.sh [-6]	over IPv6: fd00:9::1 and fd00:9::2
 self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
 
 netns_pair ""
+server_addr=$netns_server
+connections=/proc/net/tcp
+if [[ ${1:-} == -6 ]]; then
+	export EARLY_FAMILY=6
+	server_addr=fd00:9::2
+	connections=/proc/net/tcp6
+	for side in c:1 s:2; do
+		in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.v0.disable_ipv6=0
+		ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad
+	done
+fi
 mkdir -m 700 /run/libvma
 (umask 077 && : > /run/libvma/names)
 vma_env=(VMA_TRACELEVEL=debug)
@@ -26,7 +39,7 @@ client() {
 	local fd
 
 	mkfifo "$netns_tmp/$1.in"
-	netns_exec c "" 0-1023 python3 tests/scenario/tcp/early.py talk $netns_server 7000 "${2:-0}" \
+	netns_exec c "" 0-1023 python3 tests/scenario/tcp/early.py talk $server_addr 7000 "${2:-0}" \
 		> "$netns_tmp/$1" 2>&1 < "$netns_tmp/$1.in" &
 	exec {fd}> "$netns_tmp/$1.in"
 	printf -v "$1" %d "$fd"
@@ -41,7 +54,7 @@ is_connected() {
 
 # Its SYN is in transit, and unanswered.
 is_connecting() {
-	in_ns c awk '$4 == "02" { found = 1 } END { exit !found }' /proc/net/tcp
+	in_ns c awk '$4 == "02" { found = 1 } END { exit !found }' $connections
 }
 
 # says NAME TEXT: sends the text, and gets it back.
@@ -70,7 +83,7 @@ leave() {
 }
 
 is_waiting() {
-	in_ns s awk '$4 == "06" { found = 1 } END { exit !found }' /proc/net/tcp
+	in_ns s awk '$4 == "06" { found = 1 } END { exit !found }' $connections
 }
 
 leave
@@ -95,7 +108,7 @@ check "a server takes the port" await 30 listens s 7000
 [[ -z $lib ]] || kill -STOP $server
 [[ -z $lib ]] || check "... while it does not have the interface" eval '! netns_has_xdp s v0'
 check "a segment of a connection that nobody has is answered" \
-	is "$(netns_run c "" python3 tests/scenario/tcp/early.py stray $netns_server 7000)" reset
+	is "$(netns_run c "" python3 tests/scenario/tcp/early.py stray $server_addr 7000)" reset
 client second
 [[ -z $lib ]] || check "a new client is not refused" await 30 is_connecting
 flock -u $names

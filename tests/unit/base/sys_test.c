@@ -145,6 +145,31 @@ static void test_forgetting_closes_the_hidden_ones_only(void **state)
 	close(fd);
 }
 
+/* Their numbers are the program's then: an owner that closes its number later closes nothing. */
+static void test_numbers_of_closed_hidden_descriptors_are_the_programs(void **state)
+{
+	int one = sys_fd_hide(open_something()), kept = sys_fd_hide(open_something());
+	int two = sys_fd_hide(open_something()), fd = open_something();
+
+	sys_fd_close_hidden(kept);
+	assert_int_equal(fcntl(one, F_GETFD), -1);
+	assert_int_equal(fcntl(two, F_GETFD), -1);
+	assert_true(fcntl(kept, F_GETFD) >= 0);
+	sys_fd_unhide(kept);
+	assert_int_equal(dup2(fd, one), one);
+	assert_int_equal(dup2(fd, two), two);
+	sys_close(one);
+	sys_fd_forget_all();
+	assert_true(fcntl(one, F_GETFD) >= 0);
+	assert_true(fcntl(two, F_GETFD) >= 0);
+	assert_int_equal(sys_fd_next_hidden(0), -1);
+	sys_close(one);
+	sys_close(two);
+	sys_close(kept);
+	sys_close(fd);
+	assert_int_equal(fcntl(one, F_GETFD), -1);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_hidden_descriptor_is_high_and_closed_on_exec),
 	cmocka_unit_test(test_negative_descriptor_passes_through),
@@ -152,6 +177,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_nothing_free_leaves_it_where_it_is),
 	cmocka_unit_test(test_hidden_descriptors_are_known_until_closed),
 	cmocka_unit_test(test_forgetting_closes_the_hidden_ones_only),
+	cmocka_unit_test(test_numbers_of_closed_hidden_descriptors_are_the_programs),
 	cmocka_unit_test(test_errors_are_returned_and_errno_is_left_alone),
 };
 

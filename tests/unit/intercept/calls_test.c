@@ -5,6 +5,7 @@
 #include <linux/sched.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -715,6 +716,74 @@ static void test_a_forked_child_has_plain_descriptors(void **state)
 	sys_close(hidden);
 }
 
+/* fake.forked counts how often it began. */
+static int begins_at_a_call(int fd)
+{
+	if (fake.forked)
+		return 1;
+	return close(dup(fd)) || fake.forked != 1 || close(dup(fd)) || fake.forked != 1;
+}
+
+static void test_a_forked_child_begins_at_its_first_call(void **state)
+{
+	int fd = tcp(), low = open("/dev/null", O_RDONLY);
+
+	assert_int_equal(in_child(begins_at_a_call, fd), 0);
+	assert_int_equal(in_child(begins_at_a_call, low), 0);
+	close(fd);
+	close(low);
+}
+
+static int a_child_of_it_begins(int fd)
+{
+	int bad = in_child(begins_at_a_call, fd); /* it inherits fake.forked == 1 */
+
+	return fake.forked != 1 || bad != 1;
+}
+
+static void test_a_child_that_forks_begins_before(void **state)
+{
+	int fd = tcp();
+
+	assert_int_equal(in_child(a_child_of_it_begins, fd), 0);
+	close(fd);
+}
+
+#define CALLERS 4
+static int called_fd;
+
+/* True if this thread sees what the thread that begins has done. */
+static void *first_call(void *barrier)
+{
+	pthread_barrier_wait(barrier);
+	return (void *)(uintptr_t)(!fd_get(called_fd).sk && fake.forked == 1);
+}
+
+static int threads_see_the_same(int fd)
+{
+	pthread_barrier_t barrier;
+	pthread_t threads[CALLERS];
+	void *good;
+	int bad = 0;
+
+	called_fd = fd;
+	fake.slow_fork = 1000;
+	pthread_barrier_init(&barrier, NULL, CALLERS);
+	for (int i = 0; i < CALLERS; i++)
+		bad |= pthread_create(&threads[i], NULL, first_call, &barrier);
+	for (int i = 0; i < CALLERS; i++)
+		bad |= pthread_join(threads[i], &good) || !good;
+	return bad;
+}
+
+static void test_threads_of_a_forked_child_wait_for_the_one_that_begins(void **state)
+{
+	int fd = tcp();
+
+	assert_int_equal(in_child(threads_see_the_same, fd), 0);
+	close(fd);
+}
+
 static int set_is_known_in_child(int epfd)
 {
 	return fd_get(epfd).sk ? 0 : 1;
@@ -986,6 +1055,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_hidden_descriptors_look_closed, reset),
 	cmocka_unit_test_setup(test_everything_but_hidden_descriptors_is_closed, reset),
 	cmocka_unit_test_setup(test_a_forked_child_has_plain_descriptors, reset),
+	cmocka_unit_test_setup(test_a_forked_child_begins_at_its_first_call, reset),
+	cmocka_unit_test_setup(test_a_child_that_forks_begins_before, reset),
+	cmocka_unit_test_setup(test_threads_of_a_forked_child_wait_for_the_one_that_begins, reset),
 	cmocka_unit_test_setup(test_a_forked_child_keeps_epoll_sets, reset),
 	cmocka_unit_test_setup(test_a_child_of_Fork_has_plain_descriptors, reset),
 	cmocka_unit_test_setup(test_a_child_of_clone_has_plain_descriptors, reset),

@@ -8,13 +8,15 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "base/frame/frame_mem.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "api.h"
 #include "fake_sock.h"
+#include "sock/core/extra/sock_extra.h"
 #include "intercept/fdtable.h"
 #include "tests/vma_test.h"
 
@@ -41,7 +43,8 @@ AT(struct vma_info_t, socket_ready_queue_pkt_count, 40);
 AT(struct vma_info_t, socket_ready_queue_byte_count, 44);
 AT(struct vma_info_t, hw_timestamp, 48);
 AT(struct vma_info_t, sw_timestamp, 64);
-SIZE(struct vma_info_t, 80);
+AT(struct vma_info_t, flow_tag, 80); /* not in the original, where struct_sz is 80 */
+SIZE(struct vma_info_t, 84);
 
 AT(struct vma_buff_t, next, 0);
 AT(struct vma_buff_t, payload, 8);
@@ -57,6 +60,7 @@ AT(struct vma_completion_t, events, 40);
 AT(struct vma_completion_t, user_data, 48);
 AT(struct vma_completion_t, src, 56);
 AT(struct vma_completion_t, listen_fd, 72);
+AT(struct vma_completion_t, flow_tag, 76); /* the original has padding */
 SIZE(struct vma_completion_t, 80);
 
 AT(struct vma_rate_limit_t, rate, 0);
@@ -72,6 +76,51 @@ AT(struct vma_ring_type_attr, ring_type, 0);
 AT(struct vma_ring_type_attr, ring_pktq, 4);
 AT(struct vma_ring_type_attr, ring_ext, 4);
 SIZE(struct vma_ring_type_attr, 8);
+
+AT(struct dev_data, vendor_id, 0);
+AT(struct dev_data, vendor_part_id, 4);
+AT(struct dev_data, device_cap, 8);
+SIZE(struct dev_data, 12);
+AT(struct hw_cq_data, buf, 0);
+AT(struct hw_cq_data, dbrec, 8);
+AT(struct hw_cq_data, cq_size, 16);
+AT(struct hw_cq_data, cqe_size, 20);
+AT(struct hw_cq_data, cqn, 24);
+AT(struct hw_cq_data, uar, 32);
+AT(struct hw_cq_data, cons_idx, 40);
+SIZE(struct hw_cq_data, 48);
+AT(struct hw_wq_data, buf, 0);
+AT(struct hw_wq_data, wqe_cnt, 8);
+AT(struct hw_wq_data, stride, 12);
+AT(struct hw_wq_data, dbrec, 16);
+AT(struct hw_wq_data, cq_data, 24);
+SIZE(struct hw_wq_data, 72);
+AT(struct hw_rq_data, wq_data, 0);
+AT(struct hw_rq_data, head, 72);
+AT(struct hw_rq_data, tail, 80);
+SIZE(struct hw_rq_data, 88);
+AT(struct hw_sq_data, wq_data, 0);
+AT(struct hw_sq_data, sq_num, 72);
+AT(struct hw_sq_data, bf.reg, 80);
+AT(struct hw_sq_data, bf.size, 88);
+AT(struct hw_sq_data, bf.offset, 92);
+SIZE(struct hw_sq_data, 96);
+AT(struct vma_mlx_hw_device_data, valid_mask, 0);
+AT(struct vma_mlx_hw_device_data, dev_data, 4);
+AT(struct vma_mlx_hw_device_data, sq_data, 16);
+AT(struct vma_mlx_hw_device_data, rq_data, 112);
+SIZE(struct vma_mlx_hw_device_data, 200);
+AT(struct vma_cq_moderation_attr, cq_moderation_count, 0);
+AT(struct vma_cq_moderation_attr, cq_moderation_period_usec, 4);
+SIZE(struct vma_cq_moderation_attr, 8);
+AT(struct vma_modify_ring_attr, comp_bit_mask, 0);
+AT(struct vma_modify_ring_attr, ring_fd, 4);
+AT(struct vma_modify_ring_attr, cq_moderation, 8);
+SIZE(struct vma_modify_ring_attr, 16);
+AT(struct vma_cmsg_ioctl_user_alloc_t, flags, 0);
+AT(struct vma_cmsg_ioctl_user_alloc_t, memalloc, 1);
+AT(struct vma_cmsg_ioctl_user_alloc_t, memfree, 9);
+SIZE(struct vma_cmsg_ioctl_user_alloc_t, 17);
 
 AT(struct vma_api_t, register_recv_callback, 0);
 AT(struct vma_api_t, recvfrom_zcopy, 8);
@@ -100,6 +149,10 @@ _Static_assert(SO_VMA_GET_API == 2800 && SO_VMA_USER_DATA == 2801, "options");
 _Static_assert(SO_VMA_RING_ALLOC_LOGIC == 2810 && SO_VMA_RING_USER_MEMORY == 2811, "options");
 _Static_assert(SO_VMA_FLOW_TAG == 2820 && SO_VMA_SHUTDOWN_RX == 2821, "options");
 _Static_assert(CMSG_VMA_IOCTL_USER_ALLOC == 2900, "ioctl");
+_Static_assert(VMA_IOCTL_USER_ALLOC_FLAG_TX == 1 && VMA_IOCTL_USER_ALLOC_FLAG_RX == 2, "ioctl");
+_Static_assert(VMA_MODIFY_RING_CQ_MODERATION == 1 && VMA_MODIFY_RING_CQ_ARM == 2, "modify");
+_Static_assert(VMA_HW_PP_EN == 1 && VMA_HW_PP_BURST_EN == 8, "device_cap");
+_Static_assert(DATA_VALID_DEV == 0 && DATA_VALID_SQ == 1 && DATA_VALID_RQ == 2, "valid_mask");
 _Static_assert(MSG_VMA_ZCOPY_FORCE == 0x01000000 && MSG_VMA_ZCOPY == 0x00040000, "flags");
 _Static_assert(VMA_SND_FLAGS_DUMMY == MSG_SYN, "flags");
 _Static_assert(VMA_PACKET_DROP == 0 && VMA_PACKET_RECV == 1 && VMA_PACKET_HOLD == 2, "verdicts");
@@ -143,22 +196,6 @@ static int udp(void)
 	return fd;
 }
 
-/* A page that can be neither read nor written. */
-static void *bad_page(void)
-{
-	void *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	assert_ptr_not_equal(page, MAP_FAILED);
-	return page;
-}
-
-#define FAILS(call, error)                        \
-	do {                                      \
-		errno = 0;                        \
-		assert_int_equal((call), -1);     \
-		assert_int_equal(errno, (error)); \
-	} while (0)
-
 /* ---- discovery ------------------------------------------------------------------------- */
 
 static void test_discovery(void **state)
@@ -182,7 +219,6 @@ static void test_discovery(void **state)
 static void test_mask(void **state)
 {
 	uint64_t mask = api->vma_extra_supported_mask;
-	int value;
 
 	assert_false(mask & VMA_EXTRA_API_SOCKETXTREME_POLL);
 	FAILS(api->socketxtreme_poll(0, NULL, 0, 0), EOPNOTSUPP);
@@ -192,8 +228,6 @@ static void test_mask(void **state)
 	FAILS(api->socketxtreme_ref_vma_buff(NULL), EOPNOTSUPP);
 	assert_false(mask & VMA_EXTRA_API_SOCKETXTREME_FREE_VMA_BUFF);
 	FAILS(api->socketxtreme_free_vma_buff(NULL), EOPNOTSUPP);
-	assert_false(mask & VMA_EXTRA_API_ADD_RING_PROFILE);
-	FAILS(api->vma_add_ring_profile(NULL, &value), EOPNOTSUPP);
 	assert_false(mask & VMA_EXTRA_API_GET_RING_DIRECT_DESCRIPTORS);
 	FAILS(api->get_ring_direct_descriptors(0, NULL), EOPNOTSUPP);
 	assert_false(mask & VMA_EXTRA_API_REGISTER_MEMORY_ON_RING);
@@ -202,9 +236,74 @@ static void test_mask(void **state)
 	FAILS(api->deregister_memory_on_ring(0, NULL, 0), EOPNOTSUPP);
 	assert_false(mask & VMA_EXTRA_API_MODIFY_RING);
 	FAILS(api->vma_modify_ring(NULL), EOPNOTSUPP);
-	assert_false(mask & VMA_EXTRA_API_IOCTL);
-	FAILS(api->ioctl(NULL, 0), EOPNOTSUPP);
-	assert_int_equal(mask, 0x3c3f);
+	assert_int_equal(mask, 0x213c3f);
+}
+
+/* ---- socketxtreme ------------------------------------------------------------------------ */
+
+/* A poll that accepts: what waits there, if there is a descriptor for it. */
+static void await_connection(int ring, struct vma_completion_t *c)
+{
+	static const int errors[] = {EMFILE, ENFILE};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	fake.listener = fd_get(fd).sk ? fd_get(fd) : (struct sock_ref){NULL, 0};
+	for (unsigned i = 0; i < 2; i++) {
+		fake.ops = 0;
+		fake.rc_after = 1; /* accept(), behind the poll */
+		fake.rc = -errors[i];
+		FAILS(api->socketxtreme_poll(ring, c, 1, 0), errors[i]);
+		assert_string_equal(fake.op, "xtreme_again"); /* it goes on waiting */
+	}
+	fake.rc_after = INT_MAX;
+	fake.on_accept = true;
+	assert_int_equal(api->socketxtreme_poll(ring, c, 1, 0), 1);
+	assert_int_equal(c->events, VMA_SOCKETXTREME_NEW_CONNECTION_ACCEPTED);
+	assert_int_equal(c->listen_fd, 99);
+	assert_int_equal(c->flow_tag, 0);
+	assert_non_null(fd_get((int)c->user_data).sk);
+	close((int)c->user_data);
+	fake.listener.sk = NULL;
+	close(fd);
+}
+
+static void test_xtreme(void **state)
+{
+	struct vma_completion_t c[2] = {0};
+	struct vma_buff_t buff;
+	int fd = udp(), ring;
+
+	params.socketxtreme = true;
+	assert_int_equal(vma_get_api()->vma_extra_supported_mask, 0x213c3f | 0x3c0);
+	assert_ptr_equal(vma_get_api()->socketxtreme_poll, api->socketxtreme_poll);
+	fake.n_rings = 1;
+	assert_int_equal(api->get_socket_rings_fds(fd, &ring, 1), 1);
+	errno = ENOTNAM;
+	assert_int_equal(api->socketxtreme_poll(ring, c, 2, 0), 0);
+	assert_int_equal(errno, ENOTNAM);
+	assert_string_equal(fake.op, "xtreme_poll");
+	assert_int_equal(fake.arg, 5);
+	FAILS(api->socketxtreme_poll(fd, c, 2, 0), EBADFD);
+	FAILS(api->socketxtreme_poll(-1, c, 2, 0), EBADFD);
+	FAILS(api->socketxtreme_poll(ring, NULL, 1, 0), EFAULT);
+	FAILS(api->socketxtreme_poll(ring, bad_page(), 1, 0), EFAULT);
+	assert_int_equal(api->socketxtreme_poll(ring, NULL, 0, 0), 0);
+	c[0].packet.buff_lst = &buff; /* none of ours */
+	FAILS(api->socketxtreme_free_vma_packets(&c[0].packet, 1), EINVAL);
+	FAILS(api->socketxtreme_free_vma_buff(&buff), EINVAL);
+	FAILS(api->socketxtreme_free_vma_packets(NULL, 1), EINVAL);
+	FAILS(api->socketxtreme_free_vma_packets(&c[0].packet, -1), EINVAL);
+	FAILS(api->socketxtreme_free_vma_packets(bad_page(), 1), EFAULT);
+	assert_int_equal(api->socketxtreme_ref_vma_buff(&buff), 2);
+	fake.rc_after = 0;
+	fake.rc = -EINVAL;
+	FAILS(api->socketxtreme_ref_vma_buff(&buff), EINVAL);
+	await_connection(ring, c);
+	close(ring); /* a closed descriptor is none of a ring */
+	FAILS(api->socketxtreme_poll(ring, c, 2, 0), EBADFD);
+	params.socketxtreme = false;
+	FAILS(api->socketxtreme_free_vma_buff(&buff), EOPNOTSUPP);
+	close(fd);
 }
 
 /* ---- receiving ------------------------------------------------------------------------- */
@@ -361,6 +460,114 @@ static void test_rings(void **state)
 	close(again);
 	close(fds[1]);
 	close(fd);
+}
+
+/* With a card. */
+static void test_direct(void **state)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET};
+	struct vma_ring_type_attr type = {.ring_type = VMA_RING_EXTERNAL_MEM};
+	struct vma_mlx_hw_device_data hw = {0};
+	struct vma_modify_ring_attr attr = {.comp_bit_mask = 1};
+	int fd = udp(), ring, again, ends[2], key = 0;
+	struct vma_completion_t c;
+	uint32_t lkey = 0;
+
+	assert_int_equal(pipe(ends), 0);
+	fake.card = true;
+	fake.card_fd = ends[0];
+	fake.life = 4;
+	assert_int_equal(api->vma_add_ring_profile(&type, &key), 0);
+	assert_int_equal(key, 3);
+	assert_int_equal(fake.arg, VMA_RING_EXTERNAL_MEM);
+	FAILS(api->vma_add_ring_profile(bad_page(), &key), EFAULT);
+	FAILS(api->vma_add_ring_profile(&type, bad_page()), EFAULT);
+	fake.n_rings = 1;
+	fake.number = SOCK_RING_NUMBERS + 2;
+	ring = api->get_socket_tx_ring_fd(fd, (struct sockaddr *)&to, sizeof(to));
+	assert_true(ring >= 0);
+	assert_int_equal(api->get_socket_tx_ring_fd(fd, (struct sockaddr *)&to, sizeof(to)), ring);
+	assert_int_equal(api->get_ring_direct_descriptors(ring, &hw), 0);
+	assert_int_equal(hw.valid_mask, 3);
+	assert_int_equal(fake.arg, fake.number);
+	FAILS(api->get_ring_direct_descriptors(ring, bad_page()), EFAULT);
+	assert_int_equal(api->register_memory_on_ring(ring, &hw, 9, &lkey), 0);
+	assert_int_equal(lkey, 77);
+	assert_int_equal(fake.bytes, 9);
+	FAILS(api->register_memory_on_ring(ring, &hw, 8, bad_page()), EFAULT);
+	assert_string_equal(fake.op, "deregister"); /* what the program does not know of */
+	assert_int_equal(api->deregister_memory_on_ring(ring, &hw, 9), 0);
+	attr.ring_fd = ring;
+	attr.cq_moderation.cq_moderation_count = 12;
+	assert_int_equal(api->vma_modify_ring(&attr), 0);
+	assert_int_equal(fake.bytes, 12);
+	FAILS(api->vma_modify_ring(bad_page()), EFAULT);
+	attr.ring_fd = fd;
+	FAILS(api->vma_modify_ring(&attr), EBADFD);
+	params.socketxtreme = true;
+	FAILS(api->socketxtreme_poll(ring, &c, 1, 0), EBADFD);
+	params.socketxtreme = false;
+	/* The number has another life: the old descriptor does not name it. */
+	fake.life = 5;
+	again = api->get_socket_tx_ring_fd(fd, (struct sockaddr *)&to, sizeof(to));
+	assert_true(again >= 0 && again != ring);
+	FAILS(api->register_memory_on_ring(ring, &hw, 9, &lkey), EBADFD);
+	assert_int_equal(api->register_memory_on_ring(again, &hw, 9, &lkey), 0);
+	/* It has ended. */
+	fake.life = 0;
+	FAILS(api->get_socket_tx_ring_fd(fd, (struct sockaddr *)&to, sizeof(to)), ENODEV);
+	/* Another ring is none that the program may post to. */
+	assert_int_equal(api->get_socket_rings_fds(fd, &key, 1), 1);
+	FAILS(api->get_ring_direct_descriptors(key, &hw), EOPNOTSUPP);
+	FAILS(api->register_memory_on_ring(key, &hw, 9, &lkey), EOPNOTSUPP);
+	FAILS(api->deregister_memory_on_ring(key, &hw, 9), EOPNOTSUPP);
+	attr.ring_fd = key;
+	assert_int_equal(api->vma_modify_ring(&attr), 0);
+	close(ring);
+	close(again);
+	close(key);
+	close(fd);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* ---- memory for frames --------------------------------------------------------------------- */
+
+static int user_alloc(size_t len, int level, int type, size_t cmsg_len, unsigned flags,
+		      void *(*get)(size_t), void (*put)(void *))
+{
+	struct vma_cmsg_ioctl_user_alloc_t data = {
+		.flags = (uint8_t)flags, .memalloc = get, .memfree = put};
+	struct cmsghdr head = {.cmsg_len = cmsg_len, .cmsg_level = level, .cmsg_type = type};
+	_Alignas(struct cmsghdr) char ask[CMSG_SPACE(sizeof(data))] = {0};
+
+	memcpy(ask, &head, sizeof(head));
+	memcpy(ask + CMSG_LEN(0), &data, sizeof(data));
+	return api->ioctl(ask, len);
+}
+
+static void test_user_alloc(void **state)
+{
+	const size_t len = CMSG_LEN(sizeof(struct vma_cmsg_ioctl_user_alloc_t));
+	const int type = CMSG_VMA_IOCTL_USER_ALLOC;
+
+	FAILS(user_alloc(len - 1, SOL_SOCKET, type, len, 1, malloc, free), EINVAL);
+	FAILS(user_alloc(len, SOL_SOCKET, type, len - 1, 1, malloc, free), EINVAL);
+	FAILS(user_alloc(len, SOL_SOCKET, type, len + 1, 1, malloc, free), EINVAL);
+	FAILS(user_alloc(len, SOL_IP, type, len, 1, malloc, free), EINVAL);
+	FAILS(user_alloc(len, SOL_SOCKET, type + 1, len, 1, malloc, free), EINVAL);
+	FAILS(user_alloc(len, SOL_SOCKET, type, len, 0, malloc, free), EINVAL);
+	FAILS(user_alloc(len, SOL_SOCKET, type, len, 4, malloc, free), EINVAL);
+	FAILS(user_alloc(len, SOL_SOCKET, type, len, 1, NULL, free), EINVAL);
+	FAILS(user_alloc(len, SOL_SOCKET, type, len, 2, malloc, NULL), EINVAL);
+	FAILS(api->ioctl(bad_page(), len), EFAULT);
+	FAILS(api->ioctl(NULL, 0), EINVAL);
+	errno = ENOTNAM;
+	assert_int_equal(user_alloc(len, SOL_SOCKET, type, len, 3, malloc, free), 0);
+	assert_int_equal(user_alloc(len + 7, SOL_SOCKET, type, len, 1, malloc, free), 0);
+	assert_int_equal(errno, ENOTNAM);
+	assert_true(frame_mem_is_users());
+	FAILS(user_alloc(len, SOL_SOCKET, type, len, 1, malloc, free), EINVAL); /* too late */
 }
 
 static void test_rings_refused(void **state)
@@ -557,11 +764,14 @@ static void test_offload_after_fork(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_discovery, reset),
 	cmocka_unit_test_setup(test_mask, reset),
+	cmocka_unit_test_setup(test_xtreme, reset),
 	cmocka_unit_test_setup(test_callback, reset),
 	cmocka_unit_test_setup(test_zcopy, reset),
 	cmocka_unit_test_setup(test_zcopy_copies, reset),
 	cmocka_unit_test_setup(test_free_packets, reset),
 	cmocka_unit_test_setup(test_rings, reset),
+	cmocka_unit_test_setup(test_direct, reset),
+	cmocka_unit_test_setup(test_user_alloc, reset),
 	cmocka_unit_test_setup(test_rings_refused, reset),
 	cmocka_unit_test_setup(test_rings_after_fork, reset),
 	cmocka_unit_test_setup(test_rule, reset),

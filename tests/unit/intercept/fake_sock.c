@@ -5,8 +5,13 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/mem.h"
 #include "base/sys.h"
+#include "sock/core/extra/direct.h"
+#include "sock/core/extra/profile.h"
+#include "sock/core/extra/room.h"
 #include "sock/core/extra/sock_extra.h"
+#include "sock/core/extra/xtreme.h"
 #include "sock/share/exec_inherit.h"
 #include "sock/share/pass.h"
 #include "sock/wait/epoll.h"
@@ -212,6 +217,20 @@ void exec_inherit_undo(void)
 {
 }
 
+bool exec_inherit_begin_waiting(struct exec_channel *ch)
+{
+	return false;
+}
+
+uint64_t exec_inherit_waiting_id(struct sock_ref ref)
+{
+	return 0;
+}
+
+void exec_inherit_undo_waiting(void)
+{
+}
+
 bool exec_inherit_open(const struct exec_channel *ch)
 {
 	fake.n_opened++;
@@ -235,8 +254,19 @@ void sock_fork_parent(void)
 {
 }
 
+bool sock_fork_child_may_wait(void)
+{
+	return true;
+}
+
+void sock_fork_child_waits(void)
+{
+}
+
 void sock_fork_child(void)
 {
+	for (int i = 0; i < fake.slow_fork; i++)
+		sys_sched_yield();
 	fake.forked++;
 	sys_fd_forget_all();
 }
@@ -295,6 +325,82 @@ int sock_free_packet(void *id, struct sock_ref ref)
 	return (int)answer("free_packet", 0);
 }
 
+int sock_recv_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,
+		    unsigned *done)
+{
+	fake.flags = flags;
+	fake.arg = (int)count;
+	*done = fake.batch_done < count ? fake.batch_done : count;
+	for (unsigned i = 0; i < *done; i++) {
+		messages[i].done = 7;
+		messages[i].addr_len = 16;
+	}
+	return (int)answer("recv_batch", 0);
+}
+
+int sock_send_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,
+		    unsigned *done)
+{
+	fake.flags = flags;
+	fake.arg = (int)count;
+	*done = fake.batch_done < count ? fake.batch_done : count;
+	for (unsigned i = 0; i < *done; i++)
+		messages[i].done = messages[i].size;
+	return (int)answer("send_batch", 0);
+}
+
+void sock_tell_verdict(struct sock_ref ref, int fd, struct vma_verdict_t *verdict)
+{
+	*verdict = (struct vma_verdict_t){.served = 1, .ring = fd, .reason = "because"};
+}
+
+int sock_last_events(struct sock_ref ref, struct vma_event_t **events, unsigned count)
+{
+	*events = mem_zalloc(sizeof(**events));
+	(*events)->argument = count;
+	return (int)answer("last_events", 1);
+}
+
+static uint8_t room_bytes[256];
+static struct pkt room_pkt = {.frame = room_bytes};
+static struct room room = {.pkt = &room_pkt, .at = 8, .size = 100};
+
+int room_reserve(struct sock_ref ref, size_t size, struct vma_room_t *out, size_t *max)
+{
+	*out = (struct vma_room_t){.data = room_bytes + 8, .size = 100, .id = 77};
+	*max = 100;
+	fake.bytes = size;
+	return (int)answer("room_reserve", 0);
+}
+
+struct room *room_claim(uint64_t id, struct sock_ref ref, bool ended)
+{
+	return id == 77 && (ref.sk || ended) ? &room : NULL;
+}
+
+ssize_t room_commit(struct room *r, struct sock_ref ref, size_t len, const struct sockaddr *addr,
+		    socklen_t addr_len)
+{
+	fake.name = addr;
+	fake.namelen = addr_len;
+	return fake.room_copies ? SOCK_KERNEL : answer("room_commit", (ssize_t)len);
+}
+
+void room_done(struct room *r, size_t len, size_t asked)
+{
+	fake.bytes = len;
+}
+
+void room_keep(struct room *r)
+{
+	fake.kept++;
+}
+
+void room_free(struct room *r)
+{
+	fake.n_freed++;
+}
+
 int sock_add_rule(const char *line)
 {
 	fake.name = line;
@@ -313,6 +419,48 @@ int sock_headers(struct sock_ref ref, uint8_t header[SOCK_HEADERS_MAX])
 	return (int)answer("headers", 42);
 }
 
+int xtreme_begin(struct sock_ref ref, int fd)
+{
+	return (int)answer("xtreme_begin", 0);
+}
+
+void xtreme_poll(unsigned ring, struct xtreme_batch *b)
+{
+	b->n = 0;
+	b->n_listeners = fake.listener.sk != NULL;
+	b->listeners[0] = (struct xtreme_listener){fake.listener, 99};
+	fake.arg = (int)ring;
+	answer("xtreme_poll", 0);
+}
+
+void xtreme_discard(const struct xtreme_batch *b)
+{
+	answer("xtreme_discard", 0);
+}
+
+void xtreme_set_sender(struct vma_completion_t *c, const struct endpoint *from)
+{
+	answer("xtreme_set_sender", 0);
+}
+
+void xtreme_again(struct sock_ref ref)
+{
+	answer("xtreme_again", 0);
+}
+
+int buff_get(const struct vma_buff_t *pub)
+{
+	fake.name = pub;
+	return (int)answer("buff_get", 2);
+}
+
+struct buff *buff_all;
+uint32_t buff_given_out;
+
+void buff_store_post(struct buff_store *store)
+{
+}
+
 unsigned sock_ring_numbers(const struct sock *sk, unsigned *numbers, unsigned max)
 {
 	unsigned n = 0;
@@ -325,7 +473,57 @@ unsigned sock_ring_numbers(const struct sock *sk, unsigned *numbers, unsigned ma
 int sock_tx_ring_number(struct sock_ref ref, const struct sockaddr *to, socklen_t len)
 {
 	fake.namelen = len;
-	return (int)answer("tx_ring", 5);
+	return (int)answer("tx_ring", fake.number ? fake.number : 5);
+}
+
+bool direct_available(void)
+{
+	return fake.card;
+}
+
+uint32_t direct_life(unsigned number)
+{
+	return number >= SOCK_RING_NUMBERS ? fake.life : 0;
+}
+
+int direct_fd(struct direct_id id)
+{
+	return fake.life == id.life ? fake.card_fd : -ENODEV;
+}
+
+int direct_describe(struct direct_id id, struct vma_mlx_hw_device_data *data)
+{
+	data->valid_mask = 3;
+	fake.arg = (int)id.number;
+	return (int)answer("describe", 0);
+}
+
+int direct_register(struct direct_id id, void *addr, size_t len, uint32_t *key)
+{
+	fake.name = addr;
+	fake.bytes = len;
+	*key = 77;
+	return (int)answer("register", 0);
+}
+
+int direct_deregister(struct direct_id id, void *addr, size_t len)
+{
+	fake.name = addr;
+	fake.bytes = len;
+	return (int)answer("deregister", 0);
+}
+
+int direct_modify(struct direct_id id, const struct vma_modify_ring_attr *attr)
+{
+	fake.arg = (int)id.number;
+	fake.bytes = attr->cq_moderation.cq_moderation_count;
+	return (int)answer("modify", 0);
+}
+
+int profile_add(const struct vma_ring_type_attr *attr)
+{
+	fake.arg = (int)attr->ring_type;
+	return (int)answer("profile", 3);
 }
 
 void sock_keep_error(struct sock_ref ref, int error)

@@ -17,13 +17,20 @@ struct fake {
 	ssize_t rc;		   /* result of the next operations ... */
 	int rc_after;		   /* ... after this many operations succeeded */
 	enum verdict verdict;	   /* of all sockets */
+	unsigned batch_done;	   /* messages that a batch has before rc */
+	bool room_copies;	   /* room_commit() leaves it to send() */
 	bool on_accept;		   /* accept() returns a socket with an object */
 	bool plain;		   /* epoll_is_plain() */
 	bool sock_pass_fails;	   /* sock_pass() fails */
 	int sock_pass_fails_after; /* it fails after this many successes; 0: never */
 	bool in_transit;	   /* sock_pass() marks sockets as in transit */
+	struct sock_ref listener;  /* connections wait there, as xtreme_poll() tells */
 	struct sock_ref arrives;   /* pass_take() */
 	unsigned n_rings;	   /* of all sockets: numbers 5, 6... */
+	int number;		   /* of the ring that sends; 0: 5 */
+	bool card;		   /* direct rings are available */
+	uint32_t life;		   /* of all direct rings; 0: they have ended */
+	int card_fd;		   /* their descriptor */
 
 	/* the recorded calls */
 	const char *op;
@@ -33,6 +40,7 @@ struct fake {
 	socklen_t namelen;
 	struct sock *closed;
 	int n_closed;
+	unsigned kept, n_freed; /* rooms */
 	int to_kernel, passed;
 	int way, n_sent, n_unsent;
 	uint64_t tickets, sent, unsent;
@@ -40,7 +48,8 @@ struct fake {
 	int kernel_fds; /* descriptors that were reported to the epoll set */
 	int forked;
 	int unprivileged, changed_root;
-	int n_opened; /* calls of exec_inherit_open() */
+	int slow_fork; /* sock_fork_child() yields so many times */
+	int n_opened;  /* calls of exec_inherit_open() */
 	nsec_t timeout;
 	char data[65536]; /* what send() got last, and what recv() returns */
 };

@@ -171,7 +171,39 @@ static void test_endpoints_differ_by_address_or_port(void **state)
 	assert_false(endpoint_eq(&a, &b));
 }
 
+static void test_link_addresses_of_groups(void **state)
+{
+	static const uint8_t v4[6] = {0x01, 0x00, 0x5e, 0x01, 0x02, 0x83};
+	static const uint8_t v6[6] = {0x33, 0x33, 0xff, 0x81, 0x02, 0x03};
+	struct inaddr group = addr_of("239.129.2.131");
+	uint8_t mac[6];
+
+	addr_multicast_mac(&group, mac);
+	assert_memory_equal(mac, v4, 6);
+	group = addr_of("ff02::1:ff81:203");
+	addr_multicast_mac(&group, mac);
+	assert_memory_equal(mac, v6, 6);
+}
+
+static void test_link_local_addresses(void **state)
+{
+	static const char *const yes[] = {"fe80::1", "febf::1"};
+	static const char *const no[] = {"fec0::1", "fe40::1", "ff02::1", "169.254.0.1", "::1"};
+	struct inaddr a;
+
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+		a = addr_of(yes[i]);
+		assert_true(addr_is_link_local6(&a));
+	}
+	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
+		a = addr_of(no[i]);
+		assert_false(addr_is_link_local6(&a));
+	}
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_link_addresses_of_groups),
+	cmocka_unit_test(test_link_local_addresses),
 	cmocka_unit_test(test_classes),
 	cmocka_unit_test(test_text),
 	cmocka_unit_test(test_sockaddr_in_there_and_back),

@@ -297,6 +297,57 @@ static void test_no_flipped_bit_goes_unnoticed(void **state)
 	}
 }
 
+/* As Linux. ::ffff:a.b.c.d is an IPv4 address for programs only, not in frames. */
+static void test_addresses_that_no_frame_may_have(void **state)
+{
+	static const struct {
+		const char *text;
+		bool from, to; /* allowed as source, as destination */
+	} rows[] = {
+		{"2001:db8::7", true, true}, {"fe80::7", true, true},
+		{"::", true, true},	     {"::7", true, true},
+		{"::1", false, false},	     {"::ffff:10.0.0.1", false, false},
+		{"ff02::5", false, true},    {"ff0e::5", false, true},
+		{"ff10::5", false, false},   {"ff11::5", false, false},
+	};
+	struct shape s = {.proto = IPPROTO_UDP, .v6 = true, .payload = 100};
+
+	for (size_t i = 0; i < LENGTH(rows); i++) {
+		for (int to = 0; to < 2; to++) {
+			bool ok = to ? rows[i].to : rows[i].from;
+			struct made m;
+
+			print_message("%s %s\n", to ? "to" : "from", rows[i].text);
+			make(&m, &s);
+			inet_pton(AF_INET6, rows[i].text, m.bytes + m.l3 + (to ? 24 : 8));
+			set_l4_csum(&m, s.proto, m.len - m.l4);
+			check_drop(parse(&m), ok ? DROP_NONE : DROP_SOURCE);
+		}
+	}
+}
+
+/* A partial checksum is not sent again: IPv4 gets none, IPv6 a complete one. */
+static void test_a_datagram_is_sent_again(void **state)
+{
+	for (int v6 = 0; v6 < 2; v6++) {
+		struct shape s = {.proto = IPPROTO_UDP, .v6 = v6, .payload = 101};
+		struct flow_key key;
+		struct pkt pkt;
+		struct made m;
+		size_t len;
+
+		make(&m, &s);
+		pkt = (struct pkt){.frame = m.bytes, .frame_len = (uint32_t)m.len};
+		assert_int_equal(frame_parse(&pkt, 0, &key), DROP_NONE);
+		m.bytes[m.l4 + 6] ^= 0x55;
+		assert_ptr_equal(frame_udp_again(&pkt, &len), m.bytes + m.l3);
+		assert_int_equal(len, m.len - m.l3);
+		assert_int_equal(m.bytes[m.l4 + 6] | m.bytes[m.l4 + 7] ? 1 : 0, v6);
+		pkt = (struct pkt){.frame = m.bytes, .frame_len = (uint32_t)m.len};
+		assert_int_equal(frame_parse(&pkt, 0, &key), DROP_NONE);
+	}
+}
+
 /* Sets one field of the first shape of a protocol to a wrong value, and corrects the checksums. */
 static void test_bad_fields(void **state)
 {
@@ -398,7 +449,9 @@ static void test_udp_shorter_than_ip_is_cut(void **state)
 static void test_a_udp_checksum_of_zero_means_none_in_ipv4_only(void **state)
 {
 	struct shape s = {.proto = IPPROTO_UDP, .payload = 10};
+	struct flow_key key;
 	struct made m;
+	struct pkt pkt;
 
 	make(&m, &s);
 	put16(csum_field(&m, IPPROTO_UDP), 0);
@@ -409,6 +462,8 @@ static void test_a_udp_checksum_of_zero_means_none_in_ipv4_only(void **state)
 	make(&m, &s);
 	put16(csum_field(&m, IPPROTO_UDP), 0);
 	check_drop(parse(&m), DROP_UDP_CSUM);
+	/* ... also if the card takes it for a checksum that need not be there. */
+	check_drop(parse_flags(m.bytes, m.len, PKT_CSUM_OK, 0, &pkt, &key), DROP_UDP_CSUM);
 }
 
 /* In TCP a checksum field of zero is an ordinary value. */
@@ -513,6 +568,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_no_frame_survives_truncation),
 	cmocka_unit_test(test_no_flipped_bit_goes_unnoticed),
 	cmocka_unit_test(test_bad_fields),
+	cmocka_unit_test(test_addresses_that_no_frame_may_have),
+	cmocka_unit_test(test_a_datagram_is_sent_again),
 	cmocka_unit_test(test_tcp_options_beyond_the_segment),
 	cmocka_unit_test(test_udp_shorter_than_ip_is_cut),
 	cmocka_unit_test(test_a_udp_checksum_of_zero_means_none_in_ipv4_only),

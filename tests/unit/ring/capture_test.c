@@ -19,18 +19,8 @@ static int put_error; /* result of tx_put() */
 
 static int open_queue(struct port *of, struct port_queue **q, char why[PORT_WHY])
 {
-	struct fake_queue *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
-	fake_init(f, of);
-	f->base.ops = &ops;
-	*q = &f->base;
+	*q = fake_new(of, &ops);
 	return 0;
-}
-
-static void close_queue(struct port_queue *q)
-{
-	free(fake_of(q));
 }
 
 static int tx_put(struct port_queue *q, struct pkt *pkt)
@@ -59,7 +49,7 @@ static int set_up(void **state)
 	ring_mode = HOLD_SPIN;
 	ops = fake_ops;
 	ops.open_queue = open_queue;
-	ops.close_queue = close_queue;
+	ops.close_queue = fake_free;
 	ops.tx_put = tx_put;
 	put_error = 0;
 	rings_init(kinds);
@@ -123,7 +113,11 @@ static void receive_one(struct ring *ring, uint8_t first, nsec_t stamp)
 
 	memset(pkt->frame, first, 70);
 	pkt->frame_len = 70;
-	pkt->stamp = stamp;
+	if (stamp) {
+		pkt->frame += sizeof(struct pkt_arrival);
+		pkt_arrival(pkt)->real = stamp;
+		pkt->flags |= PKT_ARRIVAL;
+	}
 	f->rx[f->n_rx++] = pkt;
 	assert_true(ring_hold(ring, HOLD_SPIN));
 	ring_poll(ring);

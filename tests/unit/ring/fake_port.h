@@ -36,6 +36,7 @@ struct fake_queue {
 	/* what was sent */
 	struct fake_sent sent[FAKE_SENT];
 	unsigned n_put, n_sent, flushes;
+	unsigned stamping; /* calls of stamp() */
 	/* what is steered to this queue */
 	struct flow_key flows[FAKE_FLOWS];
 	unsigned n_flows, added, deleted;
@@ -46,9 +47,11 @@ struct fake_queue {
 	unsigned joined, left;
 	unsigned picked;      /* result of reuseport_pick() */
 	unsigned kernel_done; /* number of calls */
-	unsigned arms;	      /* number of calls */
-	unsigned large;	      /* large segments sent */
-	int large_error;      /* result of tx_large() */
+	unsigned frames_of_event, usec_of_event;
+	int moderate_rc;
+	unsigned arms;	 /* number of calls */
+	unsigned large;	 /* large segments sent */
+	int large_error; /* result of tx_large() */
 	bool closed;
 };
 
@@ -242,6 +245,13 @@ static inline void fake_kernel_done(struct port_queue *q, const struct flow_key 
 	fake_of(q)->kernel_done++;
 }
 
+static inline int fake_moderate(struct port_queue *q, uint16_t frames, uint16_t usec)
+{
+	fake_of(q)->frames_of_event = frames;
+	fake_of(q)->usec_of_event = usec;
+	return fake_of(q)->moderate_rc;
+}
+
 static inline bool fake_flow_is_foreign(struct port *port, const struct flow_key *key)
 {
 	return false;
@@ -278,6 +288,11 @@ static inline bool fake_settle(struct port *port)
 	return true;
 }
 
+static inline void fake_stamp(struct port_queue *q)
+{
+	((struct fake_queue *)q)->stamping++;
+}
+
 static inline int fake_service(struct port *port, int fds[PORT_FDS_MAX])
 {
 	return 0;
@@ -298,11 +313,13 @@ static const struct port_ops fake_ops = {
 	.grant = fake_grant,
 	.idle = fake_idle,
 	.kernel_done = fake_kernel_done,
+	.moderate = fake_moderate,
 	.move_flow = fake_move_flow,
 	.open_queue = fake_open_queue,
 	.rx_burst = fake_rx_burst,
 	.service = fake_service,
 	.settle = fake_settle,
+	.stamp = fake_stamp,
 	.reuseport_join = fake_share_join,
 	.reuseport_leave = fake_share_leave,
 	.reuseport_move = fake_share_move,
@@ -330,6 +347,23 @@ static inline void fake_init(struct fake_queue *f, struct port *port)
 	f->base.pool.put = fake_put;
 	f->base.frames = FAKE_FRAMES;
 	f->base.frames_free = FAKE_FRAMES;
+}
+
+/* For open_queue() of ports whose queues have operations of their own; see fake_free(). */
+static inline struct port_queue *fake_new(struct port *port, const struct port_ops *ops)
+{
+	struct fake_queue *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	fake_init(f, port);
+	f->base.ops = ops;
+	return &f->base;
+}
+
+/* As close_queue(). */
+static inline void fake_free(struct port_queue *q)
+{
+	free(fake_of(q));
 }
 
 /* ---- keys and frames ---------------------------------------------------------------- */

@@ -190,6 +190,18 @@ static void test_values_stay_below_the_logic(void **state)
 	assert_int_equal(ring_key_logic(ring_key(&sock, &local, UINT64_MAX)), RING_LOGIC_SOCKET);
 	assert_true(VALUE(ring_key(&sock, &local, 1234567)) == 1234567);
 	assert_int_equal(ring_key_logic(ring_key(&user, &local, 0)), RING_LOGIC_USER_ID);
+	for (uint8_t profile = 1; profile <= RING_PROFILES_MAX; profile++) {
+		struct ring_alloc other = user;
+		uint64_t key;
+
+		other.profile = profile;
+		key = ring_key(&other, &local, 0);
+		assert_int_equal(ring_key_logic(key), RING_LOGIC_USER_ID);
+		assert_int_equal(key >> RING_KEY_PROFILE_SHIFT, profile);
+		assert_int_not_equal(key, ring_key(&user, &local, 0));
+		other.direct = true; /* of another kind of ring */
+		assert_int_equal(ring_key(&other, &local, 0), key);
+	}
 	assert_true(VALUE(ring_key(&user, &local, 0)) == UINT32_MAX);
 }
 

@@ -265,7 +265,7 @@ static void test_the_opening_line_tells_the_abilities(void **state)
 {
 	struct port_abilities none = {.frame_max = 1518};
 	struct port_abilities all = {
-		true, true, true, true, true, true, true, true, 9018, 65536,
+		true, true, true, true, true, true, true, true, true, true, 9018, 65536,
 	};
 
 	ports_init(both);

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -439,6 +440,25 @@ static bool hook(void)
 	return count_rounds();
 }
 
+/* poll(2) refuses more descriptors than RLIMIT_NOFILE, which counts for new ones only. */
+static void test_a_low_limit_of_descriptors_does_not_stop_it(void **state)
+{
+	struct rlimit was, low;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	low = (struct rlimit){1, was.rlim_max};
+	listen_on("10.0.0.1", 7);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	time_of_a_frame();
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	other_begins();
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	wait_for_steps(10);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	other_ends();
+	stop_listening();
+}
+
 static void test_the_hook_runs_on_the_internal_thread_without_a_ring(void **state)
 {
 	nsec_t begin = clock_now();
@@ -511,6 +531,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_frames_that_another_thread_takes_do_not_wake_it),
 	TEST(test_vma_progress_engine_interval),
 	TEST(test_vma_progress_engine_wce_max),
+	TEST(test_a_low_limit_of_descriptors_does_not_stop_it),
 	TEST(test_the_hook_runs_on_the_internal_thread_without_a_ring),
 	TEST(test_it_sleeps_when_nothing_moves),
 	TEST(test_a_ring_that_is_held_does_not_stop_it),

@@ -836,6 +836,21 @@ static struct ring *another_ring(void)
 	return ring;
 }
 
+/* Two rings send to one receiver, which must not mix their fragments. */
+static void test_the_numbers_of_fragments_begin_apart(void **state)
+{
+	struct ring *ring = another_ring();
+	uint16_t begin[16];
+
+	for (unsigned i = 0; i < 16; i++) {
+		ring_init(ring, NULL, i);
+		begin[i] = (uint16_t)ring->ip_id;
+		for (unsigned k = 0; k < i; k++)
+			assert_int_not_equal(begin[i], begin[k]);
+	}
+	mem_free(ring);
+}
+
 static void test_what_is_posted_to_a_free_ring_runs_at_once(void **state)
 {
 	struct fixture *f = *state;
@@ -1032,6 +1047,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_frames_are_copied_out_when_they_run_low),
 	TEST(test_copies_are_bounded_by_the_buffers_of_the_process),
 	TEST(test_a_full_queue_leaves_room_for_an_empty_one),
+	TEST(test_the_numbers_of_fragments_begin_apart),
 	TEST(test_what_is_posted_to_a_free_ring_runs_at_once),
 	TEST(test_what_is_posted_while_we_hold_the_ring_runs_when_we_let_go),
 	TEST(test_what_is_posted_while_we_hold_another_runs_when_we_let_go),

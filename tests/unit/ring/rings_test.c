@@ -23,20 +23,15 @@ static unsigned linger;		    /* of ports that are opened */
 static int open_queue(struct port *port, struct port_queue **q, char why[PORT_WHY])
 {
 	struct told_port *told = container_of(port, struct told_port, base);
-	struct fake_queue *f;
 
 	assert_false(told->freed);
 	if (queue_error) {
 		snprintf(why, PORT_WHY, "no queue\n");
 		return queue_error;
 	}
-	f = calloc(1, sizeof(*f));
-	assert_non_null(f);
-	fake_init(f, port);
-	f->base.ops = &ops;
+	*q = fake_new(port, &ops);
 	told->queues++;
 	told->queues_opened++;
-	*q = &f->base;
 	return 0;
 }
 
@@ -46,7 +41,7 @@ static void close_queue(struct port_queue *q)
 
 	assert_false(told->freed); /* a port outlives its queues */
 	told->queues--;
-	free(fake_of(q));
+	fake_free(q);
 }
 
 static void free_port(struct port *port)

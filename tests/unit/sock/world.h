@@ -12,28 +12,15 @@
 #include <signal.h>
 #include <string.h>
 
-#include "base/guard.h"
 #include "sock/core/control.h"
+#include "tests/guard.h"
 #include "tests/lib/loop_net.h"
 #include "tests/vma_test.h"
 
 #define WORLD_WAIT 5000 /* msec */
 
-static inline void world_on_fault(int signo, siginfo_t *info, void *context)
-{
-	if (!guard_fix(context))
-		signal(signo, SIG_DFL);
-}
-
-#define WORLD_BAD ((void *)(uintptr_t)8) /* a pointer of a program that is wrong */
-
-/* A case that passes such a pointer calls this first: cmocka has handlers of its own. */
-static inline void world_guard(void)
-{
-	struct sigaction act = {.sa_sigaction = world_on_fault, .sa_flags = SA_SIGINFO};
-
-	assert_int_equal(sigaction(SIGSEGV, &act, NULL), 0);
-}
+#define WORLD_BAD \
+	((void *)(uintptr_t)8) /* a pointer of a program that is wrong: see test_guard() */
 
 /* Set-up of a group: once per process. */
 static inline int world_start(void **state)

@@ -16,11 +16,11 @@
 /* From the process's point of view; addresses and ports in network byte order. */
 struct whose_key {
 	uint8_t proto; /* IPPROTO_UDP or IPPROTO_TCP */
-	uint32_t local_addr, remote_addr;
+	struct stats_addr local_addr, remote_addr;
 	uint16_t local_port, remote_port;
 };
 
-/* False: it is not UDP or TCP over IPv4, or its ports are not in these bytes. */
+/* False: it is not UDP or TCP over IP, or its ports are not in these bytes. */
 bool whose_key_of(const uint8_t *frame, size_t len, bool sent, struct whose_key *key);
 
 /*

@@ -209,11 +209,12 @@ static void write_ring(const struct ring_row *row, FILE *out)
 static void write_socket(const struct socket_row *row, FILE *out)
 {
 	const struct stats_sock *s = &row->sock;
-	char local[24], remote[24] = "-", text[6][8], latency[16] = "-", verdict[VERDICT_LINE];
+	char local[STATS_ENDPOINT], remote[STATS_ENDPOINT] = "-", text[6][8], latency[16] = "-",
+				    verdict[VERDICT_LINE];
 
-	stats_endpoint_text(s->local_addr, s->local_port, local);
-	if (s->remote_addr || s->remote_port)
-		stats_endpoint_text(s->remote_addr, s->remote_port, remote);
+	stats_endpoint_text(&s->local_addr, s->local_port, local);
+	if (!stats_addr_is_any(&s->remote_addr) || s->remote_port)
+		stats_endpoint_text(&s->remote_addr, s->remote_port, remote);
 	if (row->latency)
 		snprintf(latency, sizeof(latency), "%.1f", (double)row->latency / 1000);
 	verdict_line(s, verdict);

@@ -76,7 +76,7 @@ struct tcp_cc {
 		struct tcp_hystart hystart; /* while ssthresh is TCP_CC_INFINITE */
 		struct tcp_cubic cubic;
 	};
-};
+} __attribute__((packed, aligned(4)));
 
 void tcp_cc_init(struct tcp_cc *cc, const struct tcp_cc_ops *ops, uint32_t mss);
 

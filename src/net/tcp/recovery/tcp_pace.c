@@ -23,7 +23,7 @@ void tcp_set_pacing(struct tcp_conn *c, uint64_t rate, uint32_t burst, nsec_t no
 
 bool tcp_pace_may(struct tcp_conn *c, uint32_t len, nsec_t now)
 {
-	nsec_t when = pace_when(&c->rare->pace, len + IP4_HDR + TCP_HDR);
+	nsec_t when = pace_when(&c->rare->pace, len + tcp_headers(c));
 
 	if (now >= when)
 		return true;
@@ -35,5 +35,5 @@ bool tcp_pace_may(struct tcp_conn *c, uint32_t len, nsec_t now)
 
 void tcp_pace_sent(struct tcp_conn *c, uint32_t len, nsec_t now)
 {
-	pace_sent(&c->rare->pace, len + IP4_HDR + TCP_HDR, now);
+	pace_sent(&c->rare->pace, len + tcp_headers(c), now);
 }

@@ -17,7 +17,6 @@ struct run {
 	struct pkt *pkt;     /* the callback has it */
 	vma_recv_callback_t callback;
 	void *context;
-	int fd;
 	struct filter_batch b;
 };
 
@@ -28,6 +27,12 @@ static __thread struct {
 
 static void run_filters(void);
 static void wait_for_program(struct filter *f, struct ring *ring);
+
+_Static_assert(offsetof(struct filter, fd) ==
+			       offsetof(struct filter, flow_tag) + sizeof(uint32_t) &&
+		       offsetof(struct filter_batch, fd) ==
+			       offsetof(struct filter_batch, info.flow_tag) + sizeof(uint32_t),
+	       "take() copies both");
 
 static struct inet_sock *sock_of(const struct filter *f)
 {
@@ -238,7 +243,7 @@ static void take(struct run *r)
 	r->ref = f->ref;
 	r->callback = f->callback;
 	r->context = f->context;
-	r->fd = f->fd;
+	__builtin_memcpy(&r->b.info.flow_tag, &f->flow_tag, 2 * sizeof(uint32_t));
 	__atomic_store_n(&f->changed, false, __ATOMIC_RELAXED);
 	f->kind->take(f, &r->b);
 }
@@ -328,6 +333,11 @@ static void leave_batch(void *arg)
 		give_up(f);
 }
 
+static struct timespec spec_of(nsec_t stamp)
+{
+	return (struct timespec){stamp / NSEC_PER_SEC, stamp % NSEC_PER_SEC};
+}
+
 /* What the callback is told about r->pkt. */
 static void describe(struct run *r)
 {
@@ -341,12 +351,11 @@ static void describe(struct run *r)
 		f->kind->describe(&r->b, pkt);
 	info->struct_sz = sizeof(*info);
 	info->packet_id = f->held ? held_id(f->held) : NULL;
-	info->src = &r->b.src;
-	info->dst = &r->b.dst;
+	info->src = &r->b.src.in;
+	info->dst = &r->b.dst.in;
 	info->payload_sz = pkt->len;
-	info->hw_timestamp = (struct timespec){0};
-	info->sw_timestamp =
-		(struct timespec){pkt->stamp / NSEC_PER_SEC, pkt->stamp % NSEC_PER_SEC};
+	info->hw_timestamp = spec_of(pkt_device_stamp(pkt));
+	info->sw_timestamp = spec_of(pkt->stamp);
 }
 
 static void hold_packet(struct run *r, struct pkt *pkt)
@@ -371,7 +380,7 @@ static void show(struct run *r)
 		vma_recv_callback_retval_t verdict;
 
 		describe(r);
-		verdict = r->callback(r->fd, 1, &iov, &r->b.info, r->context);
+		verdict = r->callback(r->b.fd, 1, &iov, &r->b.info, r->context);
 		if (r->forks != ready_forks)
 			return; /* the child of a fork() in the callback */
 		r->pkt = NULL;
@@ -438,6 +447,7 @@ static int begin(struct sock_ref ref, const struct filter_kind *kind, struct fil
 		return -ENOMEM;
 	f->kind = kind;
 	f->ref = ref;
+	f->flow_tag = inet_of(ref.sk)->opt->flow_tag;
 	f->work.run = work_run;
 	list_init(&f->work.link);
 	return kind->set(inet_of(ref.sk), f) ? 0 : -ENOMEM;
@@ -451,6 +461,18 @@ static void change(struct filter *f, int fd, vma_recv_callback_t callback, void 
 	__atomic_store_n(&f->changed, true, __ATOMIC_RELAXED);
 	if (!callback && !f->running)
 		filter_pass(f);
+}
+
+void filter_set_flow_tag(struct inet_sock *so, uint32_t tag)
+{
+	const struct filter_kind *kind = sock_kind_of(so)->filter;
+	struct filter *f = kind ? kind->get(so) : NULL;
+
+	ring_assert_held(sock_home(so));
+	if (!f)
+		return;
+	f->flow_tag = tag;
+	__atomic_store_n(&f->changed, true, __ATOMIC_RELAXED); /* unseen packets are taken anew */
 }
 
 void filter_keep(struct inet_sock *so)

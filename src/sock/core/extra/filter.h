@@ -37,8 +37,10 @@ struct filter {
 	const struct filter_kind *kind;
 	/* ref.sk: set once; ref.gen: holder, see filter_keep() */
 	struct sock_ref ref;
+	/* holder: what the callback is told; as the same two of struct filter_batch */
+	uint32_t flow_tag;
+	int fd;
 	/* holder */
-	int fd;			      /* what the callback is told */
 	vma_recv_callback_t callback; /* NULL: it was taken back while the filter runs */
 	void *context;
 	struct pkt *head, *tail; /* the kind's: unseen, if they are not elsewhere */
@@ -62,7 +64,11 @@ struct filter_batch {
 	struct pkt *dropped;	   /* to free */
 	uint32_t held, held_bytes; /* packets that the program has now */
 	struct vma_info_t info;
-	struct sockaddr_in src, dst;
+	int fd; /* behind info.flow_tag: take() copies both at once */
+	union filter_address {
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6; /* of IPv6 traffic, by sin_family */
+	} src, dst;
 };
 
 /* What the kinds of sockets do differently; a member of struct sock_kind. holder, unless it says more. */
@@ -104,18 +110,31 @@ void filter_end(struct filter *f);
  * callback any more; what it has not seen is queued, for the other process that has the socket.
  */
 void filter_keep(struct inet_sock *so);
+/* holder: SO_VMA_FLOW_TAG was set: a callback is told this one from now on. */
+void filter_set_flow_tag(struct inet_sock *so, uint32_t tag);
 /* holder of the old home: the socket leaves it, with its unseen packets. f may be NULL. */
 void filter_leave(struct filter *f, struct ring *ring);
 /* In a forked child, for the process: its sockets have no callbacks. */
 void filters_fork_child(void);
 
-/* For kinds: stores an address, whose parts are in network byte order. */
+/* Stores an IPv4 address, whose parts are in network byte order. */
 static inline void filter_set_address(struct sockaddr_in *to, const void *addr, const void *port)
 {
 	to->sin_family = AF_INET;
 	__builtin_memcpy(&to->sin_port, port, sizeof(to->sin_port));
 	__builtin_memcpy(&to->sin_addr, addr, sizeof(to->sin_addr));
 	__builtin_memset(to->sin_zero, 0, sizeof(to->sin_zero));
+}
+
+/* For kinds: stores an endpoint of either family. */
+static inline void filter_set_endpoint(union filter_address *to, const struct endpoint *ep)
+{
+	socklen_t len = sizeof(to->in6);
+
+	if (addr_is_v4(&ep->addr))
+		filter_set_address(&to->in, &ep->addr.w[3], &ep->port);
+	else
+		endpoint_to_sockaddr(ep, AF_INET6, (struct sockaddr *)&to->in6, &len);
 }
 
 /* For kinds: the first packet of a list, which is removed; NULL: it is empty. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "sock/core/extra/direct.h"
 #include "sock/core/extra/filter.h"
 #include "sock/core/extra/held.h"
 #include "sock/core/kind.h"
@@ -25,6 +26,38 @@ ssize_t sock_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags
 	if (!kind->recv_zcopy || ops < kind->ops || ops >= kind->ops + HOLD_MODES)
 		return SOCK_KERNEL;
 	return kind->recv_zcopy(ref, zcopy, flags);
+}
+
+/* Are the calls of the socket those of its kind?  An exported or a lingering one has others. */
+static bool has_own_calls(struct sock_ref ref)
+{
+	const struct sock_ops *ops = sock_ops_of(ref.sk), *own = sock_kind_made(ref.sk)->ops;
+	const struct sock_ops *local = sock_upcalls.local_udp_ops;
+
+	return (ops >= own && ops < own + HOLD_MODES) ||
+	       (local && ops >= local && ops < local + HOLD_MODES);
+}
+
+int sock_recv_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,
+		    unsigned *done)
+{
+	const struct sock_kind *kind = sock_kind_made(ref.sk);
+
+	*done = 0;
+	return kind->recv_batch && has_own_calls(ref)
+		       ? kind->recv_batch(ref, messages, count, flags, done)
+		       : SOCK_KERNEL;
+}
+
+int sock_send_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,
+		    unsigned *done)
+{
+	const struct sock_kind *kind = sock_kind_made(ref.sk);
+
+	*done = 0;
+	return kind->send_batch && has_own_calls(ref)
+		       ? kind->send_batch(ref, messages, count, flags, done)
+		       : SOCK_KERNEL;
 }
 
 int sock_free_packet(void *id, struct sock_ref ref)
@@ -78,7 +111,8 @@ int sock_tx_ring_number(struct sock_ref ref, const struct sockaddr *to, socklen_
 	if (sock_ref_valid(ref))
 		rc = kind->tx_ring(inet_of(ref.sk), to, len, &ring);
 	if (!rc)
-		rc = (int)ring->id;
+		rc = inet_of(ref.sk)->opt->alloc_tx.direct ? direct_get(inet_of(ref.sk), ring)
+							   : (int)ring->id;
 	control_unlock();
 	return rc;
 }

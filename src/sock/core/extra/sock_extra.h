@@ -9,6 +9,7 @@
 #define SOCK_CORE_EXTRA_SOCK_EXTRA_H
 
 #include <mellanox/vma_extra.h>
+#include <vma/vma.h>
 
 #include "sock/core/sock.h"
 
@@ -36,6 +37,21 @@ static inline bool sock_is_dummy(int flags)
 int sock_set_callback(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context);
 /* flags: MSG_DONTWAIT or 0.  SOCK_KERNEL: also if data of this socket can only be copied. */
 ssize_t sock_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags);
+/*
+ * vma_recv_batch(), vma_send_batch() as of struct sock_kind, which may do nothing and return
+ * SOCK_KERNEL.
+ */
+int sock_recv_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,
+		    unsigned *done);
+int sock_send_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,
+		    unsigned *done);
+/* vma_get_verdict() of a descriptor of the program; ref.sk NULL: the kernel serves it.  tell.c */
+void sock_tell_verdict(struct sock_ref ref, int fd, struct vma_verdict_t *verdict);
+/*
+ * The last count events of the socket, oldest first, in *events, which the caller frees (mem_free()).
+ * Returns how many; -ENOMEM.
+ */
+int sock_last_events(struct sock_ref ref, struct vma_event_t **events, unsigned count);
 /* As held_free(). */
 int sock_free_packet(void *id, struct sock_ref ref);
 /* As rules_add(); -EAGAIN: called in a signal handler. */
@@ -53,7 +69,8 @@ int sock_headers(struct sock_ref ref, uint8_t header[SOCK_HEADERS_MAX]);
 #define SOCK_RING_NUMBERS 1024
 unsigned sock_ring_numbers(const struct sock *sk, unsigned *numbers, unsigned max);
 /*
- * The number of the ring by which a datagram socket sends to an address.  -ENOSYS: another kind of
+ * The number of the ring by which a datagram socket sends to an address; of the direct ring, if it has
+ * asked for one, with errors of direct_get().  -ENOSYS: another kind of
  * socket; -ENODATA: the kernel sends there; -EINVAL: no address; -EAGAIN: called in a signal
  * handler; -EBADF.
  */

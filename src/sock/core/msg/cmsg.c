@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/user.h"
+#include "sock/core/msg/family.h"
 
 #define SENT_MAX 1024 /* longer control data is left for the kernel to judge */
 
@@ -59,12 +60,23 @@ static void put_stamp(struct writer *w, unsigned told, nsec_t stamp)
 		put(w, SOL_SOCKET, SO_TIMESTAMP_NEW, &tv, sizeof(tv));
 }
 
-/* The software's time stamp; a deprecated one; the card's. */
-static void put_stamping(struct writer *w, nsec_t stamp)
+static struct timespec spec_of(nsec_t stamp)
 {
-	struct timespec ts[3] = {{stamp / NSEC_PER_SEC, stamp % NSEC_PER_SEC}};
+	return (struct timespec){stamp / NSEC_PER_SEC, stamp % NSEC_PER_SEC};
+}
 
-	put(w, SOL_SOCKET, SO_TIMESTAMPING, ts, sizeof(ts));
+/* The software's time stamp; a deprecated one; the device's.  0: it has none. */
+static void put_stamping(struct writer *w, unsigned told, nsec_t stamp, nsec_t device)
+{
+	struct timespec ts[3] = {{0}};
+
+	if (told & TOLD_STAMPING)
+		ts[0] = spec_of(stamp);
+	if (told & TOLD_HARDWARE)
+		ts[2] = spec_of(device);
+	if (((told & TOLD_STAMPING) && stamp) || ((told & TOLD_HARDWARE) && device))
+		put(w, SOL_SOCKET, told & TOLD_STAMPING_NEW ? SO_TIMESTAMPING_NEW : SO_TIMESTAMPING,
+		    ts, sizeof(ts));
 }
 
 static void put_pktinfo(struct writer *w, const struct pkt *pkt, const struct ring *ring)
@@ -98,6 +110,17 @@ static void put_origdst(struct writer *w, const struct pkt *pkt)
 	put(w, IPPROTO_IP, IP_ORIGDSTADDR, &sin, sizeof(sin));
 }
 
+/* From the header, RFC 8200 3. */
+static void put_header6(struct writer *w, unsigned told, const uint8_t *ip)
+{
+	int hoplimit = ip[7], tclass = (ip[0] & 0xf) << 4 | ip[1] >> 4;
+
+	if (told & TOLD_HOPLIMIT6)
+		put(w, IPPROTO_IPV6, IPV6_HOPLIMIT, &hoplimit, sizeof(hoplimit));
+	if (told & TOLD_TCLASS6)
+		put(w, IPPROTO_IPV6, IPV6_TCLASS, &tclass, sizeof(tclass));
+}
+
 /* From the header, RFC 791 3.1. */
 static void put_header(struct writer *w, unsigned told, const struct pkt *pkt)
 {
@@ -117,14 +140,18 @@ static void put_told(struct writer *w, unsigned told, const struct pkt *pkt,
 {
 	if (told & TOLD_STAMPS)
 		put_stamp(w, told, pkt->stamp ? pkt->stamp : clock_real());
-	if ((told & TOLD_STAMPING) && pkt->stamp)
-		put_stamping(w, pkt->stamp);
+	if (told & (TOLD_STAMPING | TOLD_HARDWARE))
+		put_stamping(w, told, pkt->stamp, pkt_device_stamp(pkt));
 	if ((told & TOLD_DROPS) && pkt->stamp && pkt->drops)
 		put(w, SOL_SOCKET, SO_RXQ_OVFL, &pkt->drops, sizeof(pkt->drops));
 	if (gso_size)
 		put(w, IPPROTO_UDP, UDP_GRO, &gso_size, sizeof(gso_size));
 	if (told & TOLD_PKTINFO6)
 		put_pktinfo6(w, pkt, ring);
+	if (pkt->frame[pkt->l3] >> 4 == 6) {
+		put_header6(w, told, pkt->frame + pkt->l3);
+		return;
+	}
 	if (told & TOLD_PKTINFO)
 		put_pktinfo(w, pkt, ring);
 	put_header(w, told, pkt);
@@ -132,12 +159,15 @@ static void put_told(struct writer *w, unsigned told, const struct pkt *pkt,
 		put_origdst(w, pkt);
 }
 
-void cmsg_fill_stream(const struct sock_options *opt, nsec_t stamp, int left, struct msghdr *msg)
+void cmsg_fill_stream(const struct sock_options *opt, const struct pkt_arrival *arrival, int left,
+		      struct msghdr *msg)
 {
 	struct writer w = {msg, msg->msg_control, msg->msg_control ? msg->msg_controllen : 0};
 
-	if (stamp)
-		put_stamp(&w, opt->told, stamp);
+	if (arrival->real) {
+		put_stamp(&w, opt->told, arrival->real);
+		put_stamping(&w, opt->told, arrival->real, arrival->device);
+	}
 	if (opt->told & TOLD_INQ)
 		put(&w, IPPROTO_TCP, TCP_CM_INQ, &left, sizeof(left));
 	msg->msg_controllen = (size_t)(w.at - (char *)msg->msg_control);
@@ -201,23 +231,40 @@ static bool read_pktinfo(const void *data, size_t len, struct cmsg_sent *sent)
 }
 
 /* As IP_PKTINFO; but what names nothing leaves what an earlier message named. */
-static bool read_pktinfo6(int type, const void *data, size_t len, struct cmsg_sent *sent)
+static bool read_pktinfo6(const void *data, size_t len, bool ipv4, struct cmsg_sent *sent)
 {
 	struct in6_pktinfo info;
 	struct inaddr src;
 
-	if (type != IPV6_PKTINFO)
-		return true; /* the kernel skips it, too */
 	if (len < sizeof(info))
 		return false;
 	memcpy(&info, data, sizeof(info));
 	memcpy(&src, &info.ipi6_addr, sizeof(src));
-	if (!addr_is_v4(&src))
+	if (addr_is_v4(&src) != ipv4 || !sock_addr_served(&src))
 		return false;
 	sent->pktinfo = true;
 	if (info.ipi6_ifindex)
 		sent->oif = (int)info.ipi6_ifindex;
 	sent->src = src;
+	return true;
+}
+
+/* -1: what the options say; a hop limit of 0 is left to the kernel. */
+static bool read_ipv6(int type, const void *data, size_t len, struct cmsg_sent *sent)
+{
+	int value;
+
+	if (type == IPV6_PKTINFO)
+		return read_pktinfo6(data, len, false, sent);
+	if ((type != IPV6_HOPLIMIT && type != IPV6_TCLASS) || len != sizeof(value))
+		return false;
+	memcpy(&value, data, sizeof(value));
+	if (value < -1 || value > UINT8_MAX || (type == IPV6_HOPLIMIT && value == 0))
+		return false;
+	if (type == IPV6_TCLASS)
+		sent->tos = value;
+	else
+		sent->ttl = value < 0 ? 0 : (uint8_t)value;
 	return true;
 }
 
@@ -243,7 +290,8 @@ static bool read_ip(int type, const void *data, size_t len, struct cmsg_sent *se
 	return value >= (type == IP_TTL) && value <= UINT8_MAX;
 }
 
-static bool read_one(const struct cmsghdr *c, const void *data, int family, struct cmsg_sent *sent)
+static bool read_one(const struct cmsghdr *c, const void *data, enum cmsg_to to,
+		     struct cmsg_sent *sent)
 {
 	size_t len = c->cmsg_len - sizeof(*c);
 
@@ -251,9 +299,12 @@ static bool read_one(const struct cmsghdr *c, const void *data, int family, stru
 	case SOL_SOCKET: /* for local sockets only; the others are rare */
 		return c->cmsg_type == SCM_RIGHTS || c->cmsg_type == SCM_CREDENTIALS;
 	case IPPROTO_IP:
-		return read_ip(c->cmsg_type, data, len, sent);
-	case IPPROTO_IPV6: /* an AF_INET socket skips it, as the kernel does */
-		return family != AF_INET6 || read_pktinfo6(c->cmsg_type, data, len, sent);
+		return to == CMSG_INET6 || read_ip(c->cmsg_type, data, len, sent);
+	case IPPROTO_IPV6: /* for IPv4 the kernel looks at one type */
+		if (to == CMSG_INET6)
+			return read_ipv6(c->cmsg_type, data, len, sent);
+		return to == CMSG_INET || c->cmsg_type != IPV6_PKTINFO ||
+		       read_pktinfo6(data, len, true, sent);
 	case IPPROTO_UDP:
 		if (c->cmsg_type != UDP_SEGMENT || len != sizeof(sent->gso_size))
 			return false;
@@ -265,7 +316,7 @@ static bool read_one(const struct cmsghdr *c, const void *data, int family, stru
 	}
 }
 
-bool cmsg_read_sent(const struct msghdr *msg, int family, struct cmsg_sent *sent)
+bool cmsg_read_sent(const struct msghdr *msg, enum cmsg_to to, struct cmsg_sent *sent)
 {
 	const char *at = msg->msg_control;
 	size_t left = msg->msg_controllen;
@@ -277,7 +328,7 @@ bool cmsg_read_sent(const struct msghdr *msg, int family, struct cmsg_sent *sent
 	for (size_t step; left >= sizeof(c); at += step, left -= step) {
 		memcpy(&c, at, sizeof(c));
 		if (c.cmsg_len < sizeof(c) || c.cmsg_len > left ||
-		    !read_one(&c, at + sizeof(c), family, sent))
+		    !read_one(&c, at + sizeof(c), to, sent))
 			return false;
 		step = CMSG_ALIGN(c.cmsg_len);
 		if (step > left)

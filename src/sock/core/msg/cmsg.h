@@ -16,10 +16,11 @@ void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msg
 	       const struct ring *ring, int gso_size);
 
 /*
- * holder: the same, for bytes of a stream that arrived at stamp (0: not recorded).  left:
- * the bytes that can still be read, for TCP_INQ.
+ * holder: the same, for bytes of a stream.  arrival: when they came; real is 0: not recorded, and
+ * device says nothing then.  left: the bytes that can still be read, for TCP_INQ.
  */
-void cmsg_fill_stream(const struct sock_options *opt, nsec_t stamp, int left, struct msghdr *msg);
+void cmsg_fill_stream(const struct sock_options *opt, const struct pkt_arrival *arrival, int left,
+		      struct msghdr *msg);
 
 /* What the control messages of a sent datagram ask for. */
 struct cmsg_sent {
@@ -33,10 +34,14 @@ struct cmsg_sent {
 };
 
 /*
- * family: of the socket; one of AF_INET6 may choose an IPv4 source by IPV6_PKTINFO.  False: they
- * contain something that the kernel has to do, or to refuse.
+ * The socket, and where the datagram goes.  As in the kernel, messages of IPPROTO_IPV6 count for
+ * AF_INET6 sockets, and those of IPPROTO_IP for IPv4; an AF_INET6 socket may choose an IPv4 source
+ * by IPV6_PKTINFO.
  */
-bool cmsg_read_sent(const struct msghdr *msg, int family, struct cmsg_sent *sent);
+enum cmsg_to { CMSG_INET, CMSG_INET6_TO_IPV4, CMSG_INET6 };
+
+/* False: the messages contain something that the kernel has to do, or to refuse. */
+bool cmsg_read_sent(const struct msghdr *msg, enum cmsg_to to, struct cmsg_sent *sent);
 
 /*
  * Of a send on a socket that ignores control messages: 0, or -EINVAL where the kernel

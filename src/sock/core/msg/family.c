@@ -42,12 +42,22 @@ int sock_twin_connect(const struct inet_sock *so, const struct endpoint *ep)
 	return sys_connect(sock_twin(&so->sk), &addr.sa, addr.len);
 }
 
-enum verdict sock_family_verdict(const struct inet_sock *so)
+bool sock_has_ipv4(const struct inet_sock *so)
 {
 	control_assert_held();
-	if (so->family != AF_INET6 || addr_is_v4(&so->local.addr))
-		return VERDICT_ACCELERATED;
-	if (!addr_is_any(&so->local.addr) || sock_twin_int(so, IPPROTO_IPV6, IPV6_V6ONLY, 0))
-		return VERDICT_FAMILY;
-	return VERDICT_ACCELERATED;
+	return so->family == AF_INET || !sock_twin_int(so, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+}
+
+bool sock_may_reach(const struct inet_sock *so, const struct inaddr *to)
+{
+	bool ipv4 = addr_is_v4(to);
+
+	control_assert_held();
+	if (so->family == AF_INET)
+		return ipv4;
+	if (!sock_addr_served(to))
+		return false;
+	if (so->bound && !addr_is_any(&so->local.addr))
+		return addr_is_v4(&so->local.addr) == ipv4;
+	return !ipv4 || sock_has_ipv4(so);
 }

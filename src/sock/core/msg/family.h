@@ -5,8 +5,10 @@
  *
  * An AF_INET6 socket also has IPv4 traffic, with IPv4-mapped addresses (RFC 4291 2.5.5.2,
  * ipv6(7)), unless it is IPV6_V6ONLY.  Endpoints have this form in any case, so what is below
- * does not know the family.  Only the IPv4 traffic is accelerated.  IPv6 traffic is the
- * twin's: connections that it accepts, datagrams that it receives and sends.
+ * does not know the family of the socket, but that of its traffic.
+ *
+ * Endpoints have no scope.  So IPv6 traffic with link-local addresses is the twin's, and so is
+ * IPv6 multicast: connections that it accepts, datagrams that it receives and sends.
  *
  * Role		any, unless said otherwise; inet_sock.family does not change.
  */
@@ -49,6 +51,21 @@ static inline struct inaddr sock_addr_any(const struct inet_sock *so)
 	return so->family == AF_INET6 ? (struct inaddr){.q = {0, 0}} : addr_v4_any();
 }
 
+/* May traffic with this address of a host be accelerated? */
+static inline bool sock_addr_served(const struct inaddr *addr)
+{
+	return addr_is_v4(addr) || !(addr_is_link_local6(addr) || addr_is_multicast(addr));
+}
+
+/* Control lock: has the socket, bound to no single address, IPv4 traffic? It may ask the kernel. */
+bool sock_has_ipv4(const struct inet_sock *so);
+
+/* Is traffic of the socket with this local address accelerated, if ipv4 is sock_has_ipv4()? */
+static inline bool sock_serves(const struct inet_sock *so, const struct inaddr *local, bool ipv4)
+{
+	return addr_is_v4(local) ? ipv4 : so->family == AF_INET6 && sock_addr_served(local);
+}
+
 /* ep as an address of the twin's family. */
 struct sock_addr sock_addr_of(const struct inet_sock *so, const struct endpoint *ep);
 /* Of a new object: its family is that of the twin, which comes from another process. */
@@ -60,9 +77,21 @@ int sock_twin_bind_any(const struct inet_sock *so);
 int sock_twin_connect(const struct inet_sock *so, const struct endpoint *ep);
 
 /*
- * Control lock: has the socket, bound to so->local or not at all, IPv4 traffic?
- * VERDICT_ACCELERATED; VERDICT_FAMILY: no, it has an IPv6 address, or IPV6_V6ONLY.
+ * May the traffic of the socket, bound to so->local or not at all, be accelerated?
+ * VERDICT_ACCELERATED; VERDICT_FAMILY: no, by its address.
  */
-enum verdict sock_family_verdict(const struct inet_sock *so);
+static inline enum verdict sock_family_verdict(const struct inet_sock *so)
+{
+	return so->family == AF_INET || addr_is_any(&so->local.addr) ||
+			       sock_addr_served(&so->local.addr)
+		       ? VERDICT_ACCELERATED
+		       : VERDICT_FAMILY;
+}
+
+/*
+ * Control lock: may a datagram or a connection to this address be accelerated? Otherwise the kernel
+ * makes it, or refuses it: it does not send from an address of one family to one of the other.
+ */
+bool sock_may_reach(const struct inet_sock *so, const struct inaddr *to);
 
 #endif

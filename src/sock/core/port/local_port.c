@@ -188,6 +188,9 @@ int local_port_reserve(struct inet_sock *so, const struct ring *ring, const stru
 	/* With one of these options the kernel would accept a port that another socket has. */
 	bool refuses = !so->opt->reuseaddr && !so->opt->reuseport;
 
+	/* bind(2) to an address of IPv6 sets it, connect(2) does not. */
+	so->unbound_v6only = !addr_is_v4(src) && !sock_twin_int(so, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+
 	if (refuses && look_at_settings() && !try_proposals(so, ring, src, to))
 		return 0;
 	return bind_to_any(so, src);

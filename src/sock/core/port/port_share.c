@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "sock/core/kind.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/port/port_claim.h"
 #include "sock/core/port/port_table.h"
 #include "sock/core/stats/sock_stats.h"
@@ -42,11 +43,33 @@ static bool is_udp(const struct inet_sock *so)
 	return so->inet == INET_UDP;
 }
 
+/* Could both have IPv4 traffic with one address?  A socket at :: may have that of any. */
+static bool overlap_ipv4(const struct inaddr *a, const struct inaddr *b)
+{
+	return addr_is_any(a) ? addr_is_v4(b) || addr_is_any(b)
+			      : addr_is_v4(a) && (addr_is_any(b) || addr_eq(a, b));
+}
+
+static bool overlap_ipv6(const struct inaddr *a, const struct inaddr *b)
+{
+	return !addr_is_v4(a) && !addr_is_v4(b) &&
+	       (addr_is_any(a) || addr_is_any(b) || addr_eq(a, b));
+}
+
+/* May both get the same frames?  shares_traffic() tells whether they do. */
 static bool same_address(const struct inet_sock *so, const struct port_row *row)
 {
-	uint32_t mine = addr_v4_of(&so->local.addr);
+	return row->port == ntohs(so->local.port) && (overlap_ipv4(&so->local.addr, &row->addr) ||
+						      overlap_ipv6(&so->local.addr, &row->addr));
+}
 
-	return row->port == ntohs(so->local.port) && (mine == row->addr || !mine || !row->addr);
+/* After same_address().  It may ask the kernel for IPV6_V6ONLY. */
+static bool shares_traffic(const struct inet_sock *so, const struct port_row *row)
+{
+	if (overlap_ipv6(&so->local.addr, &row->addr))
+		return true;
+	return port_row_has_ipv4(is_udp(so), row) &&
+	       (addr_is_v4(&so->local.addr) || sock_has_ipv4(so));
 }
 
 /* Another socket has the address and port.  True: the kernel must receive for so. */
@@ -56,7 +79,7 @@ static bool conflict(const struct inet_sock *so, const struct port_row *row)
 
 	sock_each(find_owner, &owner);
 	if (!owner.so)
-		return !port_is_claimed(row->inode) && port_row_has_ipv4(is_udp(so), row);
+		return !port_is_claimed(row->inode) && shares_traffic(so, row);
 	return so->opt->reuseport && owner.so->opt->reuseport &&
 	       owner.so->verdict != VERDICT_ACCELERATED;
 }
@@ -211,7 +234,7 @@ static bool is_without_claim(unsigned long inode)
 /* A socket that is not a candidate has the address and port of so. */
 static void share_with(struct inet_sock *so, const struct port_row *row, bool claimed)
 {
-	if (!claimed && !port_row_has_ipv4(is_udp(so), row))
+	if (!claimed && !shares_traffic(so, row))
 		return;
 	if (!claimed && is_without_claim(row->inode))
 		give_frames_back(so);

@@ -11,7 +11,6 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
-#include "net/addr.h"
 #include "sock/core/control.h"
 
 #define TABLE_MAX (4u << 20) /* bytes of a table that are read */
@@ -53,20 +52,25 @@ static char *read_table(const char *path)
 /* An address is one word of 32 bits, or four: as they lie in memory. */
 static bool parse_address(const char *text, struct port_row *row)
 {
-	struct inaddr addr = {.q = {0, 0}};
-	size_t digits = strlen(text);
+	uint32_t w[4];
 
-	if (digits == 8)
-		return sscanf(text, "%8x", &row->addr) == 1;
-	if (digits != 32 ||
-	    sscanf(text, "%8x%8x%8x%8x", &addr.w[0], &addr.w[1], &addr.w[2], &addr.w[3]) != 4)
+	switch (strlen(text)) {
+	case 8:
+		if (sscanf(text, "%8x", &w[0]) != 1)
+			return false;
+		row->addr = addr_v4(w[0]);
+		return true;
+	case 32:
+		if (sscanf(text, "%8x%8x%8x%8x", &w[0], &w[1], &w[2], &w[3]) != 4)
+			return false;
+		memcpy(row->addr.w, w, sizeof(w));
+		return true;
+	default:
 		return false;
-	row->addr = addr_v4_of(&addr);
-	row->dual = addr_is_any(&addr) && !addr_is_v4(&addr);
-	return row->dual || addr_is_v4(&addr);
+	}
 }
 
-/* False: no socket that may have IPv4 traffic. */
+/* False: no socket. */
 static bool parse_row(const char *line, unsigned *state, struct port_row *row)
 {
 	char local[33], remote[33];
@@ -170,8 +174,10 @@ bool port_row_has_ipv4(bool udp, const struct port_row *row)
 	int fd, v6only;
 
 	control_assert_held();
-	if (!row->dual)
+	if (addr_is_v4(&row->addr))
 		return true;
+	if (!addr_is_any(&row->addr))
+		return false;
 	fd = sys_fd_hide(sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
 	if (fd < 0)
 		return true;

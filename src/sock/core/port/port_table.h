@@ -8,22 +8,22 @@
 #define SOCK_CORE_PORT_PORT_TABLE_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
-/* A socket that may have IPv4 traffic: datagrams, or a listener. */
+#include "net/addr.h"
+
+/* A socket: datagrams, or a listener. */
 struct port_row {
-	uint32_t addr; /* network byte order; 0: any */
-	unsigned port; /* host byte order */
+	struct inaddr addr; /* bound to :: it may have IPv4 traffic, too: port_row_has_ipv4() */
+	unsigned port;	    /* host byte order */
 	unsigned long inode;
-	bool dual; /* bound to ::, see port_row_has_ipv4() */
 };
 
 /* Calls fn for each socket of UDP, or for each listener of TCP. */
 void port_table_each(bool udp, void (*fn)(const struct port_row *row, void *arg), void *arg);
 
 /*
- * Has the socket IPv4 traffic?  No if it is bound to :: and IPV6_V6ONLY, which the kernel is
- * asked about.  Yes if it does not answer.
+ * Has the socket IPv4 traffic?  No if it has an IPv6 address, or is bound to :: and IPV6_V6ONLY,
+ * which the kernel is asked about.  Yes if it does not answer.
  */
 bool port_row_has_ipv4(bool udp, const struct port_row *row);
 

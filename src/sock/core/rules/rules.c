@@ -89,8 +89,9 @@ static void load(void)
 
 static struct conf_addr conf_addr_of(const struct endpoint *ep)
 {
-	struct conf_addr addr = {.addr = ntohl(addr_v4_of(&ep->addr)), .port = ntohs(ep->port)};
+	struct conf_addr addr = {.port = ntohs(ep->port)};
 
+	memcpy(addr.addr, ep->addr.b, sizeof(addr.addr));
 	return addr;
 }
 
@@ -195,26 +196,47 @@ static void log_added_note(void *arg, const struct conf_note *note)
 	log_warn("add_conf_rule(): column %u: %s", note->column, note->text);
 }
 
+#define LINE_ROOM (CONF_LINE_MAX + 1)
+
+/*
+ * Copies the program's line, up to its end.  Page by page: behind the end there may be no memory.  By
+ * user_read(), because a fault would end the process: signals are blocked.  Its length, or -errno.
+ */
+static int read_line(char buf[LINE_ROOM], const char *line)
+{
+	size_t n = 0, end;
+
+	while (n < LINE_ROOM) {
+		size_t part = USER_PAGE - ((uintptr_t)line + n) % USER_PAGE;
+
+		part = part < LINE_ROOM - n ? part : LINE_ROOM - n;
+		if (user_read(buf + n, line + n, part))
+			return -EFAULT;
+		for (end = n + part; n < end; n++) {
+			if (!buf[n] || buf[n] == '\n')
+				return (int)n;
+		}
+	}
+	return -EINVAL;
+}
+
 /* A copy of the program's line, without what follows its end, before the earlier lines. */
 static int join(const char *line, char **text)
 {
-	char buf[CONF_LINE_MAX + 1];
+	char buf[LINE_ROOM];
 	const char *before = rules.added_text ? rules.added_text : "";
-	size_t n = 0, size;
+	int n = read_line(buf, line);
+	size_t size;
 
-	do {
-		if (n == sizeof(buf))
-			return -EINVAL;
-		if (!user_copy(&buf[n], line + n, 1))
-			return -EFAULT;
-	} while (buf[n] && buf[n] != '\n' && ++n);
-	size = n + strlen(before) + 2;
+	if (n < 0)
+		return n;
+	size = (size_t)n + strlen(before) + 2;
 	if (size > ADDED_MAX)
 		return -EINVAL;
 	*text = mem_alloc(size);
 	if (!*text)
 		return -ENOMEM;
-	snprintf(*text, size, "%.*s\n%s", (int)n, buf, before);
+	snprintf(*text, size, "%.*s\n%s", n, buf, before);
 	return 0;
 }
 

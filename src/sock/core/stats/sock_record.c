@@ -49,9 +49,15 @@ void sock_record_tcp(const struct inet_sock *so, enum tcp_event event, uint32_t 
 
 static void name(const struct inet_sock *so, enum sock_life life)
 {
+	struct recorder_conn conn = {
+		.local_addr = sock_stats_addr(&so->local.addr),
+		.remote_addr = sock_stats_remote(so),
+		.local_port = so->local.port,
+		.remote_port = so->remote.port,
+	};
+
 	recorder_name(sock_record_id(so), sock_twin(&so->sk),
-		      so->inet == INET_UDP ? IPPROTO_UDP : IPPROTO_TCP, addr_v4_of(&so->local.addr),
-		      so->local.port, addr_v4_of(&so->remote.addr), so->remote.port,
+		      so->inet == INET_UDP ? IPPROTO_UDP : IPPROTO_TCP, &conn,
 		      life >= LIFE_HANDSHAKE);
 }
 

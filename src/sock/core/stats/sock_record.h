@@ -9,7 +9,26 @@
 #define SOCK_CORE_STATS_SOCK_RECORD_H
 
 #include "base/stats/recorder.h"
+#include "base/stats/stats_text.h"
 #include "sock/core/inet_sock.h"
+
+_Static_assert(sizeof(struct stats_addr) == sizeof(struct inaddr), "both map IPv4 addresses");
+
+static inline struct stats_addr sock_stats_addr(const struct inaddr *addr)
+{
+	struct stats_addr copy;
+
+	memcpy(&copy, addr, sizeof(copy));
+	return copy;
+}
+
+/* 0.0.0.0 if the socket has no peer. */
+static inline struct stats_addr sock_stats_remote(const struct inet_sock *so)
+{
+	struct inaddr none = addr_v4_any();
+
+	return sock_stats_addr(so->remote.port ? &so->remote.addr : &none);
+}
 
 /* control lock, before a ring is opened: makes the recorder, if somebody wants statistics. */
 void sock_record_start(void);

@@ -39,9 +39,9 @@ static void publish_sock(struct inet_sock *so, struct stats_sock *slot, struct p
 			   (so->opt->mc_loop ? STATS_MC_LOOP : 0u) |
 			   (so->family == AF_INET6 ? STATS_INET6 : 0u) |
 			   (sock_is_exported(&so->sk) ? STATS_EXPORTED : 0u));
-	slot->local_addr = addr_v4_of(&so->local.addr);
+	slot->local_addr = sock_stats_addr(&so->local.addr);
 	slot->local_port = so->local.port;
-	slot->remote_addr = addr_v4_of(&so->remote.addr);
+	slot->remote_addr = sock_stats_remote(so);
 	slot->remote_port = so->remote.port;
 	slot->mc_addr = addr_is_any(&so->opt->mc_addr) ? 0 : addr_v4_of(&so->opt->mc_addr);
 	slot->ring = ring->id;

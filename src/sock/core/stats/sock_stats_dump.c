@@ -9,6 +9,7 @@
 #include "base/stats/recorder.h"
 #include "base/stats/stats_text.h"
 #include "sock/core/extra/held.h"
+#include "sock/core/extra/room.h"
 #include "sock/core/stats/sock_stats.h"
 
 #define RECORDS_OF_DUMP 32 /* the last events of each ring */
@@ -25,9 +26,9 @@ static void dump_sock(const struct stats_sock *slot, int level)
 	log_at((enum log_level)level, "==================== SOCKET FD ===================");
 	snprintf(value, sizeof(value), "%d", slot->fd);
 	dump_line("Fd number", value, level);
-	stats_endpoint_text(slot->local_addr, slot->local_port, value);
+	stats_endpoint_text(&slot->local_addr, slot->local_port, value);
 	dump_line("Bind info", value, level);
-	stats_endpoint_text(slot->remote_addr, slot->remote_port, value);
+	stats_endpoint_text(&slot->remote_addr, slot->remote_port, value);
 	dump_line("Connection info", value, level);
 	dump_line("Protocol", slot->type == STATS_UDP ? "PROTO_UDP" : "PROTO_TCP", level);
 	dump_line("Is blocking", slot->flags & STATS_NONBLOCK ? "false" : "true", level);
@@ -72,6 +73,7 @@ void sock_stats_dump(uint32_t argument, unsigned n)
 			dump_sock(slot, level);
 	}
 	log_at((enum log_level)level, "Packets that the program holds: %u", held_count());
+	log_at((enum log_level)level, "Rooms that the program has reserved: %u", room_count());
 	if (!fd)
 		recorder_log_all(RECORDS_OF_DUMP, level);
 	log_at((enum log_level)level, "==================================================");

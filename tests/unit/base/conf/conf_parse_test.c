@@ -72,6 +72,9 @@ static void test_what_is_a_rule(void **state)
 		"use os udp_connect *:53",
 		"use os udp_connect *:7-7:1.2.3.4:*",
 		"must tcp_client 10.0.0.0/8:*",
+		"use os tcp_server [::]:80",
+		"use os tcp_client [2001:db8::1]:80:[2001:db8::2]:*",
+		"use vma udp_receiver [ff02::1:3]/16 : 5355",
 		"interface allow eth0",
 		"interface deny docker*",
 		"interface deny [dv]*",
@@ -103,7 +106,8 @@ static void test_what_says_nothing(void **state)
 
 #define KEYWORDS "application-id, use, must, interface or log"
 #define ROLES "a role (tcp_server, tcp_client, udp_sender, udp_receiver or udp_connect)"
-#define ADDRESS "an address (a.b.c.d, a.b.c.d/LENGTH or *)"
+#define ADDRESS "an address (a.b.c.d, a.b.c.d/LENGTH, [IPv6], [IPv6]/LENGTH or *)"
+#define ADDRESS6 "an IPv6 address and \"]\""
 #define OCTET "a number from 0 to 255 without leading zeros"
 #define PORTS "a port from 1 to 65535, a range of ports, or *"
 
@@ -147,6 +151,13 @@ static void test_where_a_line_is_wrong_and_what_was_expected(void **state)
 		{"use os tcp_server 1.2.3.4/024:1", 27, "a prefix length from 0 to 32",
 		 "\"024:1\""},
 		{"use os tcp_server 1.2.3.4/-1:1", 27, "a prefix length from 0 to 32", "\"-1:1\""},
+		{"use os tcp_server [::1:1", 20, ADDRESS6, "\"::1:1\""},
+		{"use os tcp_server []:1", 20, ADDRESS6, "\"]:1\""},
+		{"use os tcp_server [10.0.0.1]:1", 20, ADDRESS6, "\"10.0.0.1]:1\""},
+		{"use os tcp_server [fe80::1%eth0]:1", 20, ADDRESS6, "\"fe80::1%eth0]:1\""},
+		{"use os tcp_server [::1/64]:1", 20, ADDRESS6, "\"::1/64]:1\""},
+		{"use os tcp_server [::1]", 24, "\":\" and ports", "the end of the line"},
+		{"use os tcp_server [::1]/x:1", 25, "a prefix length from 0 to 128", "\"x:1\""},
 		{"use os tcp_server *", 20, "\":\" and ports", "the end of the line"},
 		{"use os tcp_server *:", 21, PORTS, "the end of the line"},
 		{"use os tcp_server *:http", 21, PORTS, "\"http\""},

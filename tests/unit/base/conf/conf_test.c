@@ -156,6 +156,29 @@ static void test_prefixes_compare_that_many_bits_of_both_sides(void **state)
 		{"*", "0.0.0.0", true},
 		{"192.168.1.0/24", "0.0.0.0", false}, /* bound to no address */
 		{"255.255.255.255", "255.255.255.255", true},
+		{"[2001:db8::]/32", "[2001:db8:1::1]", true},
+		{"[2001:db8::]/32", "[2001:db9::1]", false},
+		{"[2001:db8::]/33", "[2001:db8:8000::1]", false},
+		{"[2001:db8::]/33", "[2001:db8:7fff::1]", true},
+		{"[2001:db8::1:1]/112", "[2001:db8::1:2]", true},
+		{"[2001:db8::1]", "[2001:db8::1]", true},
+		{"[2001:db8::1]", "[2001:db8::2]", false},
+		{"*", "[2001:db8::1]", true},
+		{"0.0.0.0/0", "[2001:db8::1]", false}, /* all of IPv4 */
+		{"[::]/0", "[2001:db8::1]", true},     /* all of IPv6 */
+		{"[::]/0", "10.0.0.1", false},
+		{"[::]/64", "10.0.0.1", false},
+		{"[::ffff:10.0.0.0]/104", "10.1.1.1", true}, /* the mapped form of IPv4 */
+		{"[::ffff:10.0.0.0]/104", "11.1.1.1", false},
+		{"10.0.0.0/8", "[::ffff:10.1.1.1]", true},
+		{"10.0.0.0/8", "[2001:db8::1]", false},
+		/* Bound to no address: both families. */
+		{"0.0.0.0", "[::]", true},
+		{"[::]", "0.0.0.0", true},
+		{"0.0.0.0/0", "[::]", true},
+		{"[::]/0", "0.0.0.0", true},
+		{"[2001:db8::]/32", "[::]", false},
+		{"10.0.0.0/8", "[::]", false},
 	};
 
 	(void)state;
@@ -287,11 +310,19 @@ static void test_what_rules_say(void **state)
 	assert_int_equal(conf.n_rules, 0);
 }
 
+static bool is_v4(const struct conf_addr *addr, uint32_t v4)
+{
+	uint8_t want[16];
+
+	conf_addr_v4(want, v4);
+	return !memcmp(addr->addr, want, sizeof(want));
+}
+
 static void test_questions(void **state)
 {
 	static const char *const bad[] = {
-		"",	 "1.2.3.4",    "1.2.3.4:",   "x:1", "1.2.3.4:0", "1.2.3.0/24:1",
-		"*:1-2", "1.2.3.4:1:", "1.2.3.4:1 x"};
+		"",	 "1.2.3.4",    "1.2.3.4:",    "x:1",	  "1.2.3.4:0",	 "1.2.3.0/24:1",
+		"*:1-2", "1.2.3.4:1:", "1.2.3.4:1 x", "[::]/0:1", "[::1]/127:1", "[::1]"};
 	struct conf_addr addr[2];
 	int n;
 
@@ -300,14 +331,19 @@ static void test_questions(void **state)
 		assert_false(conf_parse_question(bad[i], addr, &n));
 	assert_true(conf_parse_question("1.2.3.4:65535", addr, &n));
 	assert_int_equal(n, 1);
-	assert_int_equal(addr[0].addr, 0x01020304);
+	assert_true(is_v4(&addr[0], 0x01020304));
 	assert_int_equal(addr[0].port, 65535);
 	assert_true(conf_parse_question("*:53:10.0.0.1:*", addr, &n));
 	assert_int_equal(n, 2);
-	assert_int_equal(addr[0].addr, 0);
+	assert_memory_equal(addr[0].addr, (uint8_t[16]){0}, 16);
 	assert_int_equal(addr[0].port, 53);
-	assert_int_equal(addr[1].addr, 0x0a000001);
+	assert_true(is_v4(&addr[1], 0x0a000001));
 	assert_int_equal(addr[1].port, 0);
+	assert_true(conf_parse_question("[2001:db8::1]:53:[::]:1", addr, &n));
+	assert_int_equal(n, 2);
+	assert_int_equal(addr[0].addr[0], 0x20);
+	assert_int_equal(addr[0].addr[15], 1);
+	assert_memory_equal(addr[1].addr, (uint8_t[16]){0}, 16);
 }
 
 static const struct CMUnitTest tests[] = {

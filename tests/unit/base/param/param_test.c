@@ -451,12 +451,12 @@ static void test_what_is_always_so_says_what_differs(void **state)
 
 static void test_what_needs_a_card_is_told_at_details(void **state)
 {
-	INIT("VMA_HW_TS_CONVERSION", "0");
+	INIT("VMA_RING_DEV_MEM_TX", "64");
 	assert_string_equal(logged(warn_without_environ), "");
-	INIT("VMA_HW_TS_CONVERSION", "0", "VMA_TRACELEVEL", "details");
+	INIT("VMA_RING_DEV_MEM_TX", "64", "VMA_TRACELEVEL", "details");
 	assert_string_equal(
 		logged(warn_without_environ),
-		" VMA DETAILS: VMA_HW_TS_CONVERSION=0 acts on cards that have it; AF_XDP does not\n");
+		" VMA DETAILS: VMA_RING_DEV_MEM_TX=64 acts on cards that have it; AF_XDP does not\n");
 }
 
 static void test_old_names_set_the_parameter(void **state)

@@ -142,13 +142,34 @@ static void test_a_series_of_drops_does_not_wrap(void **state)
 	assert_int_equal(record_times(&got[1]), 1);
 }
 
+/* text: NULL: 0.0.0.0 */
+static struct stats_addr addr4(const char *text)
+{
+	return (struct stats_addr){{0, 0, htonl(0xffff), text ? inet_addr(text) : 0}};
+}
+
+static struct recorder_conn conn4(const char *local, uint16_t local_port, const char *remote,
+				  uint16_t remote_port)
+{
+	return (struct recorder_conn){addr4(local), addr4(remote), htons(local_port),
+				      htons(remote_port)};
+}
+
+static void name4(uint32_t sock, int fd, uint8_t protocol, const char *local, uint16_t local_port,
+		  const char *remote, uint16_t remote_port, bool open)
+{
+	struct recorder_conn conn = conn4(local, local_port, remote, remote_port);
+
+	recorder_name(sock, fd, protocol, &conn, open);
+}
+
 static void test_threads_without_a_ring_record_too(void **state)
 {
 	static struct record got[RECORDER_RECORDS];
 	uint64_t from = 0;
 	char line[RECORDER_LINE];
 
-	recorder_name(9, 4, IPPROTO_TCP, inet_addr("10.0.0.1"), htons(80), 0, 0, false);
+	name4(9, 4, IPPROTO_TCP, "10.0.0.1", 80, NULL, 0, false);
 	recorder_write_any(RECORDER_CALLS, RECORD_LIFE, 9, 2 << 8 | 3);
 	assert_int_equal(recorder_read(&recorder()->areas[RECORDER_CALLS], &from, got), 1);
 	assert_true(recorder_line(recorder(), RECORDER_CALLS, &got[0], line));
@@ -159,23 +180,30 @@ static void test_threads_without_a_ring_record_too(void **state)
 
 static void test_a_name_belongs_to_one_socket(void **state)
 {
+	const struct recorder_conn six = {
+		.local_addr = {{htonl(0x20010db8), 0, 0, htonl(1)}},
+		.remote_addr = {{htonl(0x20010db8), 0, 0, htonl(2)}},
+		.local_port = htons(80),
+		.remote_port = htons(4000),
+	};
 	struct recorder_who who;
 	char text[RECORDER_WHO];
 
-	recorder_name(5, 3, IPPROTO_UDP, inet_addr("10.0.0.1"), htons(53), inet_addr("10.0.0.2"),
-		      htons(4000), false);
+	name4(5, 3, IPPROTO_UDP, "10.0.0.1", 53, "10.0.0.2", 4000, false);
 	assert_true(recorder_who(recorder(), 5, &who));
 	assert_int_equal(who.fd, 3);
 	recorder_who_text(recorder(), 5, text);
 	assert_string_equal(text, "fd 3 udp 10.0.0.1:53 10.0.0.2:4000 #5");
-	recorder_name(5 + RECORDER_SOCKS, -1, IPPROTO_TCP, inet_addr("10.0.0.1"), htons(80), 0, 0,
-		      false);
+	name4(5 + RECORDER_SOCKS, -1, IPPROTO_TCP, "10.0.0.1", 80, NULL, 0, false);
 	assert_false(recorder_who(recorder(), 5, &who));
 	recorder_who_text(recorder(), 5, text);
 	assert_string_equal(text, "#5");
 	recorder_who_text(recorder(), 5 + RECORDER_SOCKS, text);
 	assert_string_equal(text, "tcp 10.0.0.1:80 #4101");
 	assert_false(recorder_who(recorder(), 0, &who));
+	recorder_name(6, 7, IPPROTO_TCP, &six, true);
+	recorder_who_text(recorder(), 6, text);
+	assert_string_equal(text, "fd 7 tcp [2001:db8::1]:80 [2001:db8::2]:4000 #6");
 }
 
 static void test_every_event_has_words(void **state)
@@ -255,7 +283,7 @@ static void test_it_ends_with_an_orderly_process_and_outlives_a_killed_one(void 
 /* A process that has a connection, one that it closed, and a socket without; it is killed. */
 static void be_killed_with_connections(uint16_t port)
 {
-	uint32_t one = inet_addr("10.0.0.1"), two = inet_addr("10.0.0.2");
+	const char *one = "10.0.0.1", *two = "10.0.0.2";
 	pid_t pid = fork();
 	int status;
 
@@ -264,10 +292,10 @@ static void be_killed_with_connections(uint16_t port)
 		if (!recorder_open())
 			_exit(1);
 		recorder_ready();
-		recorder_name(1, 3, IPPROTO_TCP, one, htons(port), two, htons(4001), true);
-		recorder_name(2, 4, IPPROTO_TCP, one, htons(port), two, htons(4002), true);
+		name4(1, 3, IPPROTO_TCP, one, port, two, 4001, true);
+		name4(2, 4, IPPROTO_TCP, one, port, two, 4002, true);
 		recorder_name_closed(2);
-		recorder_name(3, 5, IPPROTO_UDP, one, htons(port), two, htons(4003), false);
+		name4(3, 5, IPPROTO_UDP, one, port, two, 4003, false);
 		/* Another socket with the place of the first one, which ends: it is not that one. */
 		recorder_name_closed(1 + RECORDER_SOCKS);
 		kill(getpid(), SIGKILL);
@@ -280,6 +308,7 @@ static void be_killed_with_connections(uint16_t port)
 static unsigned find_connections(uint16_t port, bool done)
 {
 	static struct recorder_conn conns[RECORDER_SOCKS];
+	struct recorder_conn wanted;
 	unsigned found = 0;
 	int from = 0, id, got;
 
@@ -287,9 +316,8 @@ static unsigned find_connections(uint16_t port, bool done)
 		for (int i = 0; i < got; i++) {
 			if (conns[i].local_port != htons(port))
 				continue;
-			assert_int_equal(conns[i].local_addr, inet_addr("10.0.0.1"));
-			assert_int_equal(conns[i].remote_addr, inet_addr("10.0.0.2"));
-			assert_int_equal(conns[i].remote_port, htons(4001));
+			wanted = conn4("10.0.0.1", port, "10.0.0.2", 4001);
+			assert_memory_equal(&conns[i], &wanted, sizeof(wanted));
 			found++;
 			if (done)
 				recorder_left_done(id);
@@ -301,8 +329,7 @@ static unsigned find_connections(uint16_t port, bool done)
 static void test_connections_of_killed_processes_are_left(void **state)
 {
 	/* Ours is alive, so it keeps what it has. */
-	recorder_name(1, 3, IPPROTO_TCP, inet_addr("10.0.0.1"), htons(81), inet_addr("10.0.0.2"),
-		      htons(4001), true);
+	name4(1, 3, IPPROTO_TCP, "10.0.0.1", 81, "10.0.0.2", 4001, true);
 	be_killed_with_connections(80);
 	be_killed_with_connections(80);
 	assert_int_equal(find_connections(80, false), 2);

@@ -36,6 +36,7 @@ static void test_block_of_a_socket_in_use(void **state)
 	static struct stats_sock slot; /* asan aligns less on the stack */
 
 	slot = member;
+	slot.local_addr = slot.remote_addr = (struct stats_addr){{0, 0, htonl(0xffff)}};
 
 	slot.groups[0] = inet_addr("224.7.7.7");
 	check_text(&slot, STATS_TEXT_RATES | STATS_TEXT_GROUPS,
@@ -54,6 +55,7 @@ static void test_block_without_groups_and_rates(void **state)
 	static struct stats_sock slot; /* asan aligns less on the stack */
 
 	slot = member;
+	slot.local_addr = slot.remote_addr = (struct stats_addr){{0, 0, htonl(0xffff)}};
 
 	slot.rx_misses = 276077;
 	slot.retransmits = 3;
@@ -69,6 +71,28 @@ static void test_block_without_groups_and_rates(void **state)
 		   "Rx poll: 276077 / 276077 (50.00%) [miss/hit]\n"
 		   "Ring migrations Rx: 1, Tx: 0\n"
 		   "Retransmissions: 3\n");
+}
+
+static void test_endpoints_of_both_families(void **state)
+{
+	static const struct {
+		struct stats_addr addr;
+		const char *text;
+	} rows[] = {
+		{{{0, 0, 0xffff0000, 0x0100000a}}, "10.0.0.1:80"},
+		{{{0, 0, 0xffff0000, 0}}, "0.0.0.0:80"},
+		{{{0}}, "[::]:80"},
+		{{{0xb80d0120, 0, 0, 0x01000000}}, "[2001:db8::1]:80"},
+		{{{~0u, ~0u, ~0u, ~0u}}, "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:80"},
+	};
+	char text[STATS_ENDPOINT];
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		stats_endpoint_text(&rows[i].addr, htons(80), text);
+		assert_string_equal(text, rows[i].text);
+		assert_int_equal(stats_addr_is_any(&rows[i].addr), i == 1 || i == 2);
+		assert_int_equal(stats_addr_is_ipv4(&rows[i].addr), i < 2);
+	}
 }
 
 static void test_block_of_an_idle_socket(void **state)
@@ -87,6 +111,7 @@ static void test_a_hostile_number_of_groups_is_bounded(void **state)
 	unsigned n = 0;
 
 	slot = member;
+	slot.local_addr = slot.remote_addr = (struct stats_addr){{0, 0, htonl(0xffff)}};
 
 	slot.n_groups = UINT32_MAX;
 	stats_sock_text(&slot, STATS_TEXT_GROUPS, text);
@@ -131,6 +156,7 @@ static void test_share(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_block_of_a_socket_in_use),
 	cmocka_unit_test(test_block_without_groups_and_rates),
+	cmocka_unit_test(test_endpoints_of_both_families),
 	cmocka_unit_test(test_block_of_an_idle_socket),
 	cmocka_unit_test(test_a_hostile_number_of_groups_is_bounded),
 	cmocka_unit_test(test_place_is_parsed_strictly),

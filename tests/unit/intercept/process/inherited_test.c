@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "intercept/process/inherited.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,12 +135,59 @@ static void test_a_descriptor_that_is_no_channel_is_not_opened(void **state)
 	sys_close(tcp);
 }
 
+/* The channel is hidden at once, and opened at the first call. */
+static void test_a_program_takes_what_it_inherits_at_its_first_call(void **state)
+{
+	int packets[2];
+	char text[100];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, packets), 0);
+	snprintf(text, sizeof(text), "%d,%lu,1;%d,%lu,1", packets[0], inode_of(packets[0]), 1,
+		 inode_of(1));
+	fake.n_opened = 0;
+	inherited_start(text);
+	memset(text, 0, sizeof(text)); /* as programs do that change their title */
+	assert_int_equal(fake.n_opened, 0);
+	assert_true(inherited_waits());
+	assert_int_equal(sys_fcntl(packets[0], F_GETFD, 0), -EBADF); /* it was moved */
+	assert_null(fd_get(1).sk);
+	assert_int_equal(fake.n_opened, 1);
+	assert_false(inherited_waits());
+	assert_null(fd_get(1).sk);
+	assert_int_equal(fake.n_opened, 1);
+	close(packets[1]);
+}
+
+/* A descriptor past the first part of the table, or a list that is too long. */
+static void test_what_cannot_wait_is_taken_at_once(void **state)
+{
+	static char text[20000];
+	int packets[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, packets), 0);
+	snprintf(text, sizeof(text), "%d,%lu,1;%d,1,1", packets[0], inode_of(packets[0]), 1 << 16);
+	fake.n_opened = 0;
+	inherited_start(text);
+	assert_int_equal(fake.n_opened, 1);
+	snprintf(text, sizeof(text), "%d,%lu,1", packets[0], inode_of(packets[0]));
+	while (strlen(text) < sizeof(text) - 10)
+		strcat(text, ";5,1,1");
+	inherited_start(text);
+	assert_int_equal(fake.n_opened, 2);
+	inherited_start(NULL);
+	assert_int_equal(fake.n_opened, 2);
+	close(packets[0]);
+	close(packets[1]);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_items_are_read_in_order),
 	cmocka_unit_test(test_malformed_items_are_refused),
 	cmocka_unit_test(test_the_variable_is_removed),
 	cmocka_unit_test(test_missing_descriptors_are_not_inherited),
 	cmocka_unit_test(test_a_descriptor_that_is_no_channel_is_not_opened),
+	cmocka_unit_test(test_what_cannot_wait_is_taken_at_once),
+	cmocka_unit_test(test_a_program_takes_what_it_inherits_at_its_first_call),
 };
 
 VMA_TEST_MAIN("exec", tests, NULL, NULL)

@@ -151,13 +151,25 @@ static struct endpoint endpoint(uint32_t addr, uint16_t port)
 	return (struct endpoint){.addr = addr_v4(htonl(addr)), .port = htons(port)};
 }
 
+/* The peer, and our side: of IPv6 if it is set. */
+static bool ip6;
+
+static struct endpoint side(uint32_t addr, uint16_t port)
+{
+	struct endpoint ep = endpoint(addr, port);
+
+	if (ip6)
+		ep.addr = (struct inaddr){.w = {htonl(0x20010db8), 0, 0, htonl(addr)}};
+	return ep;
+}
+
 /* Delivers a segment from the peer with that number. */
 static enum drop input(uint16_t peer, struct tcp_segment seg, nsec_t now)
 {
 	struct frame_params params = {.src_mac = mac,
 				      .dst_mac = mac,
-				      .src = endpoint(0x0a090002, peer),
-				      .dst = endpoint(0x0a090001, 80),
+				      .src = side(0x0a090002, peer),
+				      .dst = side(0x0a090001, 80),
 				      .proto = IPPROTO_TCP,
 				      .ttl = 64};
 	struct frame_template template;
@@ -222,7 +234,7 @@ static int tear_down(void **state)
 
 static void fill(nsec_t now)
 {
-	for (uint16_t i = 0; i < BACKLOG; i++)
+	for (uint16_t i = (uint16_t)listener.pending; i < BACKLOG; i++)
 		assert_int_equal(syn((uint16_t)(60000 + i), NULL, now), DROP_NONE);
 	assert_int_equal(listener.pending, BACKLOG);
 }
@@ -304,6 +316,23 @@ static void test_a_cookie_becomes_a_connection(void **state)
 	assert_int_equal(accepted.wscale, said.wscale);
 	assert_true(accepted.created == NSEC_NEVER);
 	assert_int_equal(requests, BACKLOG);
+}
+
+/* The IP header is 20 bytes longer; without an option the peer takes 1220 bytes (RFC 9293 3.7.1). */
+static void test_the_mss_of_ip6(void **state)
+{
+	static const struct tcp_options none = {.wscale = -1};
+
+	syn(1, &offer, START);
+	assert_int_equal(said.mss, 1460);
+	ip6 = true;
+	syn(2, &offer, START);
+	assert_int_equal(said.mss, 1440);
+	fill(START);
+	syn(3, &none, START);
+	assert_int_equal(ack(3, START + 1000), DROP_NONE);
+	ip6 = false;
+	assert_int_equal(accepted.peer_mss, 1220);
 }
 
 static void test_a_connection_by_a_cookie_knows_no_round_trip(void **state)
@@ -640,6 +669,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_a_full_queue_answers_and_keeps_nothing, set_up,
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_a_cookie_becomes_a_connection, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(test_the_mss_of_ip6, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(test_a_connection_by_a_cookie_knows_no_round_trip, set_up,
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_syn_acks_do_not_reveal_the_uptime, set_up, tear_down),

@@ -166,9 +166,34 @@ static void test_more_stopped_writers_than_can_be_passed_over(void **state)
 	assert_int_equal(shared->head, 2 * CELLS);
 }
 
+/* The ring is closed while a writer is at one of its steps. */
+static void test_a_writer_that_has_its_place_is_waited_for_when_the_ring_closes(void **state)
+{
+	bool died = true;
+
+	for (int at = 1; died; at++) {
+		open_all(NULL);
+		assert_int_equal(write_one(1, 1, 10), 0);
+		died = write_and_die(0, 99, 100, at);
+		record_ring_close(r);
+		assert_int_equal(write_one(1, 2, 10), -EPIPE);
+		assert_int_equal(recv_one(), 1);
+		if (!died)
+			assert_int_equal(recv_one(), 99);
+		assert_int_equal(recv_one(), -EAGAIN);
+		/* From its second step on it has a place. */
+		assert_int_equal(record_ring_is_drained(r), !died || at < 2);
+		record_ring_writer_gone(r, 0);
+		assert_int_equal(recv_one(), -EAGAIN);
+		assert_true(record_ring_is_drained(r));
+	}
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_writer_may_die_at_every_step, open_all),
 	cmocka_unit_test_setup(test_a_stopped_writer_holds_up_no_other_and_its_record_follows,
+			       open_all),
+	cmocka_unit_test_setup(test_a_writer_that_has_its_place_is_waited_for_when_the_ring_closes,
 			       open_all),
 	cmocka_unit_test_setup(test_more_stopped_writers_than_can_be_passed_over, open_all),
 };

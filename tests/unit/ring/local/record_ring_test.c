@@ -3,13 +3,12 @@
 #include "ring/local/record_quick.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "base/guard.h"
 #include "ring/local/segment.h"
+#include "tests/guard.h"
 #include "vma_test.h"
 
 #define CELLS RECORD_CELLS_MIN
@@ -253,7 +252,10 @@ static void test_an_impossible_tail_is_refused_by_writers(void **state)
 	assert_int_equal(record_ring_writer_open(&writer[1], shared, CELLS, 1024), -EINVAL);
 }
 
-/* Each record is written at once but the first, and those that go round the end; and read so. */
+/*
+ * Each record is written at once but the first, and those that go round the end; and read so, but one
+ * in RECORD_STRIDE cells.
+ */
 static void test_what_is_there_is_taken_at_once(void **state)
 {
 	at_once = 0;
@@ -261,7 +263,54 @@ static void test_what_is_there_is_taken_at_once(void **state)
 		assert_int_equal(send_from(&writer[i % 2], (uint16_t)i, 14 + i % 100), 0);
 		assert_int_equal(recv_one(), (uint16_t)i);
 	}
-	assert_in_range(at_once, 6 * CELLS - 20, 6 * CELLS - 1);
+	assert_in_range(at_once, 6 * CELLS - 40, 6 * CELLS - 1);
+}
+
+static void test_the_quick_way_pauses_where_it_is_told(void **state)
+{
+	struct record_header header;
+
+	assert_int_equal(send_from(&writer[0], 1, 10), 0);
+	record_ring_pause_at(r, record_ring_end(r));
+	assert_int_equal(send_from(&writer[0], 2, 10), 0);
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), 10);
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	assert_int_equal(r->next, CELLS + 1);
+	record_ring_pause_at(r, UINT64_MAX);
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), 10);
+	shared->tail = (uint64_t)(9 * CELLS) << 21;
+	assert_int_equal(record_ring_end(r), 2 * CELLS + 2);
+}
+
+static void test_a_mark_keeps_its_place_and_stops_the_quick_way(void **state)
+{
+	struct record_header header = {.from_port = 7}, got;
+
+	assert_int_equal(send_from(&writer[0], 1, 10), 0);
+	assert_int_equal(record_ring_mark(&writer[1], &header), 0);
+	assert_int_equal(send_from(&writer[1], 2, 10), 0);
+	assert_int_equal(recv_one(), 1);
+	assert_false(r->record.is_mark);
+	assert_int_equal(record_ring_read_at_once(r, &got, heard, 10), -EAGAIN);
+	assert_int_equal(record_ring_peek(r), 0);
+	assert_true(r->record.is_mark);
+	assert_int_equal(r->record.header.from_port, 7);
+	assert_int_equal(r->record.header.len, 0);
+	record_ring_consume(r);
+	assert_int_equal(recv_one(), 2);
+	assert_int_equal(record_ring_peek(r), -EAGAIN);
+}
+
+static void test_a_mark_that_finds_no_room_is_no_loss(void **state)
+{
+	struct record_header header = {0};
+
+	record_ring_set_limit(r, 0);
+	assert_int_equal(record_ring_writer_open(&writer[0], shared, CELLS, 0), 0);
+	assert_int_equal(record_ring_mark(&writer[0], &header), -ENOBUFS);
+	assert_int_equal(record_ring_dropped(r), 0);
+	record_ring_close(r);
+	assert_int_equal(record_ring_mark(&writer[0], &header), -EPIPE);
 }
 
 static void test_a_short_buffer_cuts_a_record_that_is_taken_at_once(void **state)
@@ -334,22 +383,15 @@ static void test_a_hole_is_not_overtaken_by_the_quick_way(void **state)
 	assert_int_equal(recv_one(), 3);
 }
 
-static void on_fault(int sig, siginfo_t *info, void *context)
-{
-	if (!guard_fix(context))
-		signal(sig, SIG_DFL);
-}
-
 /* The datagram is not sent, or not consumed, and the ring goes on. */
 static void test_bad_pointers_are_errors(void **state)
 {
-	struct sigaction act = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
 	void *bad = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct record_header header = {};
 	struct iovec iov = {.iov_base = bad, .iov_len = 10};
 
 	assert_true(bad != MAP_FAILED);
-	assert_int_equal(sigaction(SIGSEGV, &act, NULL), 0);
+	test_guard();
 	assert_int_equal(record_ring_write(&writer[0], &header, &iov, 1, 10), -EFAULT);
 	assert_int_equal(record_ring_write(&writer[0], &header, &iov, 1, 10), -EFAULT);
 	assert_int_equal(record_ring_write_at_once(&writer[1], &header, bad, 10), -EFAULT);
@@ -362,6 +404,25 @@ static void test_bad_pointers_are_errors(void **state)
 	assert_int_equal(record_ring_copy(r, 0, &iov, 1), -EFAULT);
 	assert_int_equal(recv_one(), 2);
 	munmap(bad, 4096);
+}
+
+static void test_a_closed_ring_keeps_what_it_has_and_takes_no_more(void **state)
+{
+	assert_int_equal(send_from(&writer[0], 1, 10), 0);
+	assert_int_equal(send_from(&writer[1], 2, 100), 0);
+	assert_false(record_ring_is_closed(&writer[0]));
+	record_ring_close(r);
+	assert_true(record_ring_is_closed(&writer[0]));
+	assert_false(record_ring_is_drained(r));
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(send_from(&writer[i % 2], 3, 10), -EPIPE);
+		assert_int_equal(recv_one(), i < 2 ? i + 1 : -EAGAIN);
+	}
+	assert_true(record_ring_is_drained(r));
+	assert_int_equal(record_ring_dropped(r), 0);
+	record_ring_close(r); /* again: nothing changes */
+	assert_int_equal(send_from(&writer[0], 3, 10), -EPIPE);
+	assert_int_equal(recv_one(), -EAGAIN);
 }
 
 #define BOTH(test)                                                  \
@@ -380,7 +441,12 @@ static const struct CMUnitTest tests[] = {
 	BOTH(test_a_length_beyond_its_cells_is_no_record),
 	BOTH(test_an_impossible_tail_is_refused_by_writers),
 	BOTH(test_bad_pointers_are_errors),
+	BOTH(test_a_closed_ring_keeps_what_it_has_and_takes_no_more),
+	BOTH(test_a_mark_keeps_its_place_and_stops_the_quick_way),
+	BOTH(test_a_mark_that_finds_no_room_is_no_loss),
 	cmocka_unit_test_setup_teardown(test_what_is_there_is_taken_at_once, open_quick, close_all),
+	cmocka_unit_test_setup_teardown(test_the_quick_way_pauses_where_it_is_told, open_all,
+					close_all),
 	cmocka_unit_test_setup_teardown(test_a_short_buffer_cuts_a_record_that_is_taken_at_once,
 					open_all, close_all),
 	cmocka_unit_test_setup_teardown(test_the_quick_way_does_nothing_else, open_all, close_all),

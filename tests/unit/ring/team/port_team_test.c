@@ -10,11 +10,8 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "base/mem.h"
 #include "ring/loop/port_loop.h"
-#include "ring/rings.h"
-#include "ring/team/team_internal.h"
-#include "tests/unit/ring/fake_port.h"
+#include "team_rings.h"
 
 #define KEPT 8192
 
@@ -34,7 +31,6 @@ struct fixture {
 };
 
 static struct pkt *kept[KEPT];
-static char why[PORT_WHY];
 
 static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
@@ -53,27 +49,6 @@ static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, 
 static struct owner owner_of(const struct flow_key *key)
 {
 	return (struct owner){.shared.flow = {.key = *key, .deliver = deliver}};
-}
-
-static struct ring *open_ring(struct port *port, unsigned id)
-{
-	struct ring *ring = mem_aligned(64, sizeof(*ring));
-	struct port_queue *q;
-
-	assert_non_null(ring);
-	assert_int_equal(port->ops->open_queue(port, &q, why), 0);
-	ring_init(ring, q, id);
-	return ring;
-}
-
-static void hold(struct ring *ring)
-{
-	assert_true(ring_hold(ring, ring_mode));
-}
-
-static void release(struct ring *ring)
-{
-	ring_release(ring, ring_mode);
 }
 
 static int setup(void **state)
@@ -631,6 +606,47 @@ static void test_a_team_can_do_what_all_its_ports_can(void **state)
 	assert_int_equal(port_team_open(ports, TEAM_PORTS_MAX + 1, &team, why), -EOPNOTSUPP);
 }
 
+static int part_rc[2], part_frames[2];
+
+static int moderate_first(struct port_queue *q, uint16_t frames, uint16_t usec)
+{
+	part_frames[0] = frames;
+	return part_rc[0];
+}
+
+static int moderate_second(struct port_queue *q, uint16_t frames, uint16_t usec)
+{
+	part_frames[1] = frames;
+	return part_rc[1];
+}
+
+/* All parts are told, and what one cannot do the ring cannot. */
+static void test_moderation_is_for_all_parts(void **state)
+{
+	struct fixture *f = *state;
+	struct port_queue *q = f->ring->q, *parts[2] = {q->parts, q->parts->next};
+	const struct port_ops *had[2] = {parts[0]->ops, parts[1]->ops};
+	struct port_ops ops[2] = {*had[0], *had[1]};
+
+	assert_int_equal(q->ops->moderate(q, 5, 50), -EOPNOTSUPP);
+	ops[0].moderate = moderate_first;
+	ops[1].moderate = moderate_second;
+	parts[0]->ops = &ops[0];
+	parts[1]->ops = &ops[1];
+	assert_int_equal(q->ops->moderate(q, 5, 50), 0);
+	assert_int_equal(part_frames[0], 5);
+	assert_int_equal(part_frames[1], 5);
+	part_rc[0] = -EIO;
+	assert_int_equal(q->ops->moderate(q, 6, 50), -EIO);
+	assert_int_equal(part_frames[1], 6);
+	part_rc[0] = 0;
+	part_rc[1] = -EIO;
+	assert_int_equal(q->ops->moderate(q, 7, 50), -EIO);
+	part_rc[1] = 0;
+	parts[0]->ops = had[0];
+	parts[1]->ops = had[1];
+}
+
 static int open_team(int ifindex, struct port **team, char reason[PORT_WHY])
 {
 	struct port *ports[2];
@@ -674,6 +690,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_members_of_one_ring_get_whole_senders),
 	TEST(test_a_member_moves_and_leaves),
 	TEST(test_a_team_can_do_what_all_its_ports_can),
+	TEST(test_moderation_is_for_all_parts),
 	TEST(test_the_registry_opens_rings_of_a_team),
 };
 

@@ -65,7 +65,7 @@ static void add(enum local_proto proto, const char *addr, uint16_t port, uint64_
 		uint32_t socket)
 {
 	struct local_place place = place_of(proto, addr, port);
-	struct local_entry entry = {process, socket};
+	struct local_entry entry = {.process = process, .socket = socket};
 
 	assert_int_equal(local_dir_add(&place, &entry), 0);
 }
@@ -101,7 +101,7 @@ static void test_an_exact_address_precedes_any_address(void **state)
 static void test_members_are_in_order_and_go(void **state)
 {
 	struct local_place place = place_of(LOCAL_UDP, "10.0.0.1", 53);
-	struct local_entry found[LOCAL_MEMBERS], gone = {2, 9};
+	struct local_entry found[LOCAL_MEMBERS], gone = {.process = 2, .socket = 9};
 	char path[256];
 
 	add(LOCAL_UDP, "10.0.0.1", 53, 3, 1);
@@ -120,6 +120,24 @@ static void test_members_are_in_order_and_go(void **state)
 	local_dir_remove(&place, &gone);
 	snprintf(path, sizeof(path), "%s/u0a000001-0035", inside);
 	assert_int_equal(access(path, F_OK), -1); /* no empty directory stays */
+}
+
+static void test_a_cookie_is_part_of_an_entry(void **state)
+{
+	struct local_place place = place_of(LOCAL_UDP, "10.0.0.1", 54);
+	struct local_entry found[LOCAL_MEMBERS],
+		entry = {.process = 5, .socket = 6, .cookie = 0x123456789abcdef0};
+
+	assert_int_equal(local_dir_add(&place, &entry), 0);
+	add(LOCAL_UDP, "10.0.0.1", 54, 5, 7);
+	assert_int_equal(find(LOCAL_UDP, "10.0.0.1", 54, found), 2);
+	assert_int_equal(found[0].socket, 6);
+	assert_int_equal(found[0].cookie, 0x123456789abcdef0);
+	assert_int_equal(found[1].socket, 7);
+	assert_int_equal(found[1].cookie, 0);
+	local_dir_remove(&place, &entry);
+	assert_int_equal(find(LOCAL_UDP, "10.0.0.1", 54, found), 1);
+	assert_int_equal(found[0].socket, 7);
 }
 
 static void test_only_the_lowest_members_are_returned(void **state)
@@ -185,7 +203,7 @@ static void test_what_is_no_entry_is_ignored(void **state)
 
 static void test_what_others_can_access_is_refused(void **state)
 {
-	struct local_entry found[LOCAL_MEMBERS], entry = {1, 1};
+	struct local_entry found[LOCAL_MEMBERS], entry = {.process = 1, .socket = 1};
 	struct local_place place = place_of(LOCAL_TCP, "127.0.0.1", 80);
 	char path[256];
 
@@ -257,7 +275,7 @@ static void await_change(uint32_t before)
 static void test_the_generation_follows_changes(void **state)
 {
 	struct local_place place = place_of(LOCAL_TCP, "127.0.0.1", 80);
-	struct local_entry second = {1, 2};
+	struct local_entry second = {.process = 1, .socket = 2};
 	uint32_t before = local_dir_generation();
 
 	add(LOCAL_TCP, "127.0.0.1", 80, 1, 1);
@@ -275,7 +293,7 @@ static void test_the_generation_follows_changes(void **state)
 static void test_without_a_directory_nobody_is_found(void **state)
 {
 	struct local_place place = place_of(LOCAL_TCP, "127.0.0.1", 80);
-	struct local_entry found[LOCAL_MEMBERS], entry = {1, 1};
+	struct local_entry found[LOCAL_MEMBERS], entry = {.process = 1, .socket = 1};
 
 	local_dir_close();
 	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 80, found), 0);
@@ -288,6 +306,7 @@ static void test_without_a_directory_nobody_is_found(void **state)
 static const struct CMUnitTest tests[] = {
 	CASE(test_an_exact_address_precedes_any_address),
 	CASE(test_members_are_in_order_and_go),
+	CASE(test_a_cookie_is_part_of_an_entry),
 	CASE(test_only_the_lowest_members_are_returned),
 	CASE(test_entries_of_dead_processes_are_swept),
 	CASE(test_what_is_no_entry_is_ignored),

@@ -5,6 +5,7 @@
  */
 #include "conn_fixture.h"
 #include "sock/local/local_link_internal.h"
+#include "tests/guard.h"
 
 static void begin_established(struct byte_ring_reader *reader, struct byte_ring_writer *writer)
 {
@@ -47,6 +48,22 @@ static ssize_t other_send(int fd, const void *buf, size_t len, int flags)
 	return -1;
 }
 
+static ssize_t other_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from,
+			      socklen_t *from_len)
+{
+	(void)from;
+	(void)from_len;
+	return other_recv(fd, buf, len, flags);
+}
+
+static ssize_t other_sendto(int fd, const void *buf, size_t len, int flags,
+			    const struct sockaddr *to, socklen_t to_len)
+{
+	(void)to;
+	(void)to_len;
+	return other_send(fd, buf, len, flags);
+}
+
 /* ---- one end -------------------------------------------------------------------------------- */
 
 static struct byte_ring_reader in;
@@ -58,6 +75,8 @@ static void begin_test(void)
 	recvs = sends = 0;
 	sock_hooks.recv = other_recv;
 	sock_hooks.send = other_send;
+	sock_hooks.recvfrom = other_recvfrom;
+	sock_hooks.sendto = other_sendto;
 	assert_true(ring_hold_cold(local_ring()));
 	begin_established(&in, &out);
 	ring_release_cold(local_ring());
@@ -233,6 +252,50 @@ static void test_bad_memory_is_left(void **state)
 	end_test();
 }
 
+/* As recvfrom(2) and sendto(2) of a connection: no address is told, and none is looked at. */
+static void test_addresses_of_a_connection(void **state)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = 1}, same = addr;
+	struct sockaddr *sa = (struct sockaddr *)&addr;
+	struct iovec iov = {text + 100, 100};
+	socklen_t len = sizeof(addr);
+
+	(void)state;
+	begin_test();
+	peer_sends("abc", 0);
+	assert_int_equal(ops()->quick_recvfrom(7, text, 9, 0, sa, &len, sock_ref_of(so)), 3);
+	assert_int_equal(len, 0);
+	assert_memory_equal(&addr, &same, sizeof(addr));
+	assert_int_equal(ops()->quick_sendto(7, text, 3, 0, sa, sizeof(addr), sock_ref_of(so)), 3);
+	assert_int_equal(byte_ring_read(&in, &iov, 1, false), 3);
+	assert_int_equal(recvs + sends, 0);
+	end_test();
+}
+
+static void test_addresses_that_cannot_be_are_left(void **state)
+{
+	void *const kernel = (void *)(uintptr_t)0xffff800000000000ull;
+	struct sockaddr_in addr = {.sin_family = AF_INET};
+	struct sockaddr *sa = (struct sockaddr *)&addr;
+	struct sock_ref ref;
+	socklen_t len = (socklen_t)-1;
+
+	(void)state;
+	test_guard();
+	begin_test();
+	ref = sock_ref_of(so);
+	peer_sends("abc", 0);
+	assert_int_equal(ops()->quick_recvfrom(7, text, 9, 0, sa, &len, ref), -1);
+	assert_int_equal(ops()->quick_recvfrom(7, text, 9, 0, sa, kernel, ref), -1);
+	assert_int_equal(recvs, 2);
+	assert_int_equal(so->shm.in.head, 0);
+	assert_int_equal(ops()->quick_sendto(7, text, 3, 0, kernel, sizeof(addr), ref), -1);
+	assert_int_equal(ops()->quick_sendto(7, text, 3, 0, sa, sizeof(addr) - 1, ref), -1);
+	assert_int_equal(sends, 2);
+	assert_int_equal(so->shm.out.tail, 0);
+	end_test();
+}
+
 /* A signal handler that interrupted the holder. */
 static void test_a_thread_that_holds_the_ring_is_refused(void **state)
 {
@@ -290,6 +353,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_conditions_of_the_socket_are_left),
 	cmocka_unit_test(test_an_end_is_left),
 	cmocka_unit_test(test_bad_memory_is_left),
+	cmocka_unit_test(test_addresses_of_a_connection),
+	cmocka_unit_test(test_addresses_that_cannot_be_are_left),
 	cmocka_unit_test(test_a_thread_that_holds_the_ring_is_refused),
 	cmocka_unit_test(test_a_socket_that_is_gone_is_left),
 	cmocka_unit_test(test_what_a_read_owes_the_others),

@@ -64,12 +64,16 @@ static void test_the_oldest_address_is_forgotten(void **state)
 	assert_false(expected(KEPT));
 }
 
-static void test_addresses_of_ipv6_are_not_ours(void **state)
+static void test_link_local_addresses_are_not_ours(void **state)
 {
-	struct inaddr six = {.q = {0x20010db8, 1}};
+	struct inaddr global = {.b = {0x20, 1, 0xd, 0xb8, [15] = 1}};
+	struct inaddr local = {.b = {0xfe, 0x80, [15] = 1}};
 
-	links_addr(&six, false);
-	assert_false(links_addr_expected(&six));
+	links_addr(&local, false);
+	assert_false(links_addr_expected(&local));
+	links_addr(&global, false);
+	assert_true(links_addr_expected(&global));
+	links_forget();
 }
 
 /* ---- an address that goes and comes back --------------------------------------------------- */
@@ -263,7 +267,7 @@ static void test_what_is_unread_outlives_the_interface(void **state)
 static const struct CMUnitTest tests[] = {
 	EARLY(test_an_address_that_is_lost_is_expected_back),
 	EARLY(test_the_oldest_address_is_forgotten),
-	EARLY(test_addresses_of_ipv6_are_not_ours),
+	EARLY(test_link_local_addresses_are_not_ours),
 	CASE(test_a_connection_waits_for_its_address),
 	CASE(test_a_listener_is_silent_while_its_address_is_gone),
 	CASE(test_a_wildcard_socket_keeps_the_flow_of_an_expected_address),

@@ -2,6 +2,7 @@
 /* Options are read back from a real twin, which changes or refuses what the program sets. */
 #include "sock/options/opt_mirror.h"
 
+#include <linux/net_tstamp.h>
 #include <netinet/udp.h>
 
 #include "tests/unit/sock/world.h"
@@ -129,6 +130,38 @@ static void test_an_option_that_disables_another_one(void **state)
 	assert_false(opt()->told & TOLD_PKTINFO);
 }
 
+#define STAMPED (TOLD_STAMPING | TOLD_HARDWARE | TOLD_STAMPING_NEW)
+
+/* Each kind of stamp needs the flag that makes it, and the one that tells it, as in the kernel. */
+static void test_stamps_of_arrival(void **state)
+{
+	const int both = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE |
+			 SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE;
+
+	set(SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_SOFTWARE);
+	assert_int_equal(opt()->told & STAMPED, 0);
+	set(SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE);
+	assert_int_equal(opt()->told & STAMPED, TOLD_STAMPING);
+	set(SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RAW_HARDWARE);
+	assert_int_equal(opt()->told & STAMPED, TOLD_HARDWARE);
+	set(SOL_SOCKET, SO_TIMESTAMPING, both);
+	assert_int_equal(opt()->told & STAMPED, TOLD_STAMPING | TOLD_HARDWARE);
+	assert_false(opt()->tx_stamps);
+	set(SOL_SOCKET, SO_TIMESTAMPING_NEW, both);
+	assert_int_equal(opt()->told & STAMPED, STAMPED);
+	set(SOL_SOCKET, SO_TIMESTAMPING, 0);
+	assert_int_equal(opt()->told & STAMPED, 0);
+}
+
+static void test_stamps_of_sent_datagrams(void **state)
+{
+	set(SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_TX_SCHED);
+	assert_true(opt()->tx_stamps);
+	assert_int_equal(opt()->told & STAMPED, 0);
+	set(SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_OPT_ID | SOF_TIMESTAMPING_SOFTWARE);
+	assert_false(opt()->tx_stamps);
+}
+
 static void test_the_size_of_segments(void **state)
 {
 	set(IPPROTO_UDP, UDP_SEGMENT, 1000);
@@ -155,6 +188,8 @@ static const struct CMUnitTest tests[] = {
 	TCP(test_the_kernel_masks_a_part_of_tos),
 	UDP(test_an_address_names_the_interface_for_multicast),
 	UDP(test_an_option_that_disables_another_one),
+	UDP(test_stamps_of_arrival),
+	UDP(test_stamps_of_sent_datagrams),
 	UDP(test_the_size_of_segments),
 	TCP(test_linger),
 };

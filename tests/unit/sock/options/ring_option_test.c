@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sock/core/extra/profile.h"
 #include "vma_test.h"
 
 #define KEY VMA_RING_ALLOC_MASK_RING_PROFILE_KEY
@@ -55,7 +56,11 @@ static const struct option {
 	{"no user id", IN, 11, 0, 7, 1, 0, -EINVAL, 0, 0, 0},
 	{"no user id, no side", 0, 11, 0, 7, 0, 0, -EINVAL, 0, 0, 0},
 	{"the profile that is none", IN | KEY, 20, 0, 0, 1, 0, 0, 1, 0, 0},
-	{"a profile", IN | KEY, 20, 1, 0, 1, 0, -EINVAL, 0, 0, 0},
+	{"a profile", IN | OUT | KEY, 20, 1, 0, 1, 1, 0, 1, 1, 0},
+	{"a profile that was not added", IN | KEY, 20, 3, 0, 1, 0, -EINVAL, 0, 0, 0},
+	{"a direct ring to send", OUT | KEY, 20, 2, 0, 0, 1, 0, 0, 1, 0},
+	{"a direct ring to receive", IN | KEY, 20, 2, 0, 1, 0, -EOPNOTSUPP, 0, 0, 0},
+	{"a direct ring for both", IN | OUT | KEY, 20, 2, 0, 1, 1, -EOPNOTSUPP, 0, 0, 0},
 	{"a profile that the mask does not cover", IN, 20, 1, 0, 1, 0, 0, 1, 0, 0},
 	{"no logic of the list", IN, 2, 0, 0, 1, 0, -EINVAL, 0, 0, 0},
 	{"no logic of the list", IN, 32, 0, 0, 1, 0, -EINVAL, 0, 0, 0},
@@ -72,10 +77,17 @@ static void check_side(const struct option *o, const struct ring_alloc *side, bo
 	assert_int_equal(set, want);
 	assert_int_equal(side->logic, want ? (int)o->logic : before.logic);
 	assert_int_equal(side->user_id, want ? o->user_id : before.user_id);
+	assert_int_equal(side->profile, want && o->mask & KEY && o->profile == 1);
+	assert_int_equal(side->direct, want && o->mask & KEY && o->profile == 2);
 }
 
 static void test_the_option_sets_the_sides_it_names(void **state)
 {
+	struct vma_ring_type_attr packet = {.ring_type = VMA_RING_PACKET};
+	struct vma_ring_type_attr external = {.ring_type = VMA_RING_EXTERNAL_MEM};
+
+	assert_int_equal(profile_add(&packet), 1);
+	assert_int_equal(profile_add(&external), 2);
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		const struct option *o = &options[i];
 		struct vma_ring_alloc_logic_attr attr = {

@@ -146,7 +146,7 @@ static void test_what_the_kernel_refuses_changes_nothing(void **state)
 
 static void test_a_pointer_that_is_wrong_is_the_kernels_affair(void **state)
 {
-	world_guard();
+	test_guard();
 	assert_int_equal(tsock_set(&ts, IPPROTO_IP, IP_ADD_MEMBERSHIP, WORLD_BAD, 12), -EFAULT);
 	assert_int_equal(memberships(&ts), 0);
 }

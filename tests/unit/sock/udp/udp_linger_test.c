@@ -147,7 +147,7 @@ static void test_the_kernel_makes_all_other_calls(void **state)
 /* A pointer that cannot be written costs its datagram, as with the kernel, and no more. */
 static void test_a_bad_buffer_loses_one_datagram(void **state)
 {
-	world_guard();
+	test_guard();
 	arrive(2);
 	fall_back();
 	assert_int_equal(tsock_recv(&ts, WORLD_BAD, 16, 0), -EFAULT);

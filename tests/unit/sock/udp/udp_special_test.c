@@ -82,7 +82,7 @@ static void test_a_piece_too_many_discards_all(void **state)
 
 static void test_a_piece_that_cannot_be_read_discards_all(void **state)
 {
-	world_guard();
+	test_guard();
 	assert_int_equal(tsock_send(&ts, big, 10, MSG_MORE), 10);
 	assert_int_equal(tsock_send(&ts, WORLD_BAD, 10, 0), -EFAULT);
 	assert_int_equal(tsock_send(&ts, big, 10, 0), 10);
@@ -192,7 +192,7 @@ static void test_segments_that_cannot_be_read_send_nothing(void **state)
 	struct iovec iov[2] = {{big, 3 * SEGMENT}, {WORLD_BAD, SEGMENT}};
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
 
-	world_guard();
+	test_guard();
 	assert_int_equal(tsock_set_int(&ts, IPPROTO_UDP, UDP_SEGMENT, SEGMENT), 0);
 	assert_int_equal(sock_ops_of(ts.ref.sk)->send(ts.ref, &msg, 0), -EFAULT);
 	assert_true(nothing_arrives());

@@ -95,7 +95,7 @@ static void test_control_data_of_any_kind_is_read_within_its_bounds(void **state
 
 		assert_true(rc == 0 || rc == -EINVAL);
 		rc ? bad++ : good++;
-		if (!cmsg_read_sent(&msg, i % 2 ? AF_INET : AF_INET6, &sent))
+		if (!cmsg_read_sent(&msg, (enum cmsg_to)(i % 3), &sent))
 			continue;
 		assert_true(sent.tos >= -1 && sent.tos <= UINT8_MAX);
 		assert_true(sent.segmented || !sent.gso_size);
@@ -139,7 +139,7 @@ static void test_values_out_of_range_are_left_to_the_kernel(void **state)
 		struct msghdr msg = one(rows[i].level, rows[i].type, &rows[i].value, rows[i].len);
 		struct cmsg_sent sent;
 
-		if (cmsg_read_sent(&msg, AF_INET, &sent) != rows[i].taken)
+		if (cmsg_read_sent(&msg, CMSG_INET, &sent) != rows[i].taken)
 			fail_msg("row %u", i);
 	}
 }
@@ -155,18 +155,64 @@ static void test_an_ipv6_source_counts_for_ipv6_sockets(void **state)
 	(void)state;
 	memcpy(&info.ipi6_addr, &src, sizeof(src));
 	msg = one(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
-	assert_true(cmsg_read_sent(&msg, AF_INET6, &sent));
+	assert_true(cmsg_read_sent(&msg, CMSG_INET6_TO_IPV4, &sent));
 	assert_true(sent.pktinfo && sent.oif == 5 && addr_eq(&sent.src, &src));
-	assert_true(cmsg_read_sent(&msg, AF_INET, &sent));
+	assert_true(cmsg_read_sent(&msg, CMSG_INET, &sent));
 	assert_false(sent.pktinfo);
 	msg = one(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info) - 1);
-	assert_false(cmsg_read_sent(&msg, AF_INET6, &sent));
+	assert_false(cmsg_read_sent(&msg, CMSG_INET6_TO_IPV4, &sent));
 	memset(&info.ipi6_addr, 0, sizeof(info.ipi6_addr));
 	msg = one(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
-	assert_false(cmsg_read_sent(&msg, AF_INET6, &sent));
+	assert_false(cmsg_read_sent(&msg, CMSG_INET6_TO_IPV4, &sent));
 	msg = one(IPPROTO_IPV6, IPV6_TCLASS, &info, sizeof(int));
-	assert_true(cmsg_read_sent(&msg, AF_INET6, &sent));
+	assert_true(cmsg_read_sent(&msg, CMSG_INET6_TO_IPV4, &sent));
 	assert_int_equal(sent.tos, -1);
+}
+
+/* To IPv6: its own messages count, and those of IPv4 do not. */
+static void test_messages_for_ipv6(void **state)
+{
+	static const struct {
+		int type, value;
+		bool taken;
+		int tos, ttl;
+	} rows[] = {
+		{IPV6_TCLASS, 0xb8, true, 0xb8, 0},   {IPV6_TCLASS, 0, true, 0, 0},
+		{IPV6_TCLASS, -1, true, -1, 0},	      {IPV6_TCLASS, 256, false, 0, 0},
+		{IPV6_TCLASS, -2, false, 0, 0},	      {IPV6_HOPLIMIT, 7, true, -1, 7},
+		{IPV6_HOPLIMIT, 255, true, -1, 255},  {IPV6_HOPLIMIT, -1, true, -1, 0},
+		{IPV6_HOPLIMIT, 0, false, 0, 0},      {IPV6_HOPLIMIT, 256, false, 0, 0},
+		{IPV6_DONTFRAG, 1, false, 0, 0},      {IPV6_HOPOPTS, 0, false, 0, 0},
+		{IPV6_DSTOPTS, 0x12345, false, 0, 0},
+	};
+	int ttl = 1;
+	struct in6_pktinfo info = {.ipi6_addr = {.s6_addr = {0x20, 1}}};
+	struct cmsg_sent sent;
+	struct msghdr msg;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		msg = one(IPPROTO_IPV6, rows[i].type, &rows[i].value, sizeof(int));
+		if (cmsg_read_sent(&msg, CMSG_INET6, &sent) != rows[i].taken)
+			fail_msg("row %u", i);
+		if (rows[i].taken && (sent.tos != rows[i].tos || sent.ttl != rows[i].ttl))
+			fail_msg("row %u: %d %u", i, sent.tos, sent.ttl);
+	}
+	msg = one(IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
+	assert_true(cmsg_read_sent(&msg, CMSG_INET6, &sent));
+	assert_int_equal(sent.ttl, 0);
+	msg = one(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+	assert_true(cmsg_read_sent(&msg, CMSG_INET6, &sent));
+	assert_true(sent.pktinfo && !sent.oif && !memcmp(&sent.src, &info.ipi6_addr, 16));
+	assert_false(cmsg_read_sent(&msg, CMSG_INET6_TO_IPV4, &sent));
+	info.ipi6_addr.s6_addr[0] = 0xfe; /* fe80::, a link-local address */
+	info.ipi6_addr.s6_addr[1] = 0x80;
+	msg = one(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+	assert_false(cmsg_read_sent(&msg, CMSG_INET6, &sent));
+	memset(&info, 0, sizeof(info));
+	msg = one(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+	assert_true(cmsg_read_sent(&msg, CMSG_INET6, &sent));
+	assert_true(addr_is_any(&sent.src));
 }
 
 /* Every length from none to plenty: nothing is written beyond it, what is cut is said. */
@@ -174,6 +220,7 @@ static void test_a_short_buffer_is_filled_to_its_end_and_no_further(void **state
 {
 	struct sock_options opt;
 	size_t whole = CMSG_SPACE(sizeof(struct timeval)) + CMSG_SPACE(sizeof(int));
+	const struct pkt_arrival arrival = {.real = 5 * NSEC_PER_SEC};
 
 	(void)state;
 	memset(&opt, 0, sizeof(opt));
@@ -182,9 +229,51 @@ static void test_a_short_buffer_is_filled_to_its_end_and_no_further(void **state
 		struct msghdr msg = {.msg_control = end - len, .msg_controllen = len};
 		bool fits = len >= whole - (CMSG_SPACE(sizeof(int)) - CMSG_LEN(sizeof(int)));
 
-		cmsg_fill_stream(&opt, 5 * NSEC_PER_SEC, 9, &msg);
+		cmsg_fill_stream(&opt, &arrival, 9, &msg);
 		assert_true(msg.msg_controllen <= len);
 		assert_int_equal((msg.msg_flags & MSG_CTRUNC) == 0, fits);
+	}
+}
+
+/* struct scm_timestamping: {software, 0, hardware}; nothing if neither is there. */
+static void test_stamps_are_told_as_far_as_they_are_wanted_and_known(void **state)
+{
+	static const struct {
+		uint16_t told;
+		nsec_t device;
+		int type; /* 0: none */
+		long software, hardware;
+	} rows[] = {
+		{TOLD_STAMPING, 7, SO_TIMESTAMPING, 5, 0},
+		{TOLD_HARDWARE, 7, SO_TIMESTAMPING, 0, 7},
+		{TOLD_HARDWARE, 0, 0, 0, 0},
+		{TOLD_STAMPING | TOLD_HARDWARE, 7, SO_TIMESTAMPING, 5, 7},
+		{TOLD_STAMPING | TOLD_HARDWARE, 0, SO_TIMESTAMPING, 5, 0},
+		{TOLD_HARDWARE | TOLD_STAMPING_NEW, 7, SO_TIMESTAMPING_NEW, 0, 7},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct pkt_arrival arrival = {5 * NSEC_PER_SEC + 1,
+						    rows[i].device * NSEC_PER_SEC};
+		_Alignas(struct cmsghdr) char control[256];
+		struct msghdr msg = {.msg_control = control, .msg_controllen = sizeof(control)};
+		struct timespec ts[3] = {{0}};
+		struct sock_options opt;
+
+		memset(&opt, 0, sizeof(opt));
+		opt.told = rows[i].told;
+		cmsg_fill_stream(&opt, &arrival, 9, &msg);
+		assert_int_equal(msg.msg_controllen > 0, rows[i].type != 0);
+		if (!rows[i].type)
+			continue;
+		assert_int_equal(CMSG_FIRSTHDR(&msg)->cmsg_type, rows[i].type);
+		assert_int_equal(CMSG_FIRSTHDR(&msg)->cmsg_len, CMSG_LEN(sizeof(ts)));
+		memcpy(ts, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(ts));
+		assert_int_equal(ts[0].tv_sec, rows[i].software);
+		assert_int_equal(ts[0].tv_nsec, rows[i].software != 0);
+		assert_int_equal(ts[1].tv_sec, 0);
+		assert_int_equal(ts[2].tv_sec, rows[i].hardware);
 	}
 }
 
@@ -192,7 +281,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_control_data_of_any_kind_is_read_within_its_bounds),
 	cmocka_unit_test(test_values_out_of_range_are_left_to_the_kernel),
 	cmocka_unit_test(test_an_ipv6_source_counts_for_ipv6_sockets),
+	cmocka_unit_test(test_messages_for_ipv6),
 	cmocka_unit_test(test_a_short_buffer_is_filled_to_its_end_and_no_further),
+	cmocka_unit_test(test_stamps_are_told_as_far_as_they_are_wanted_and_known),
 };
 
 VMA_TEST_MAIN("cmsg", tests, set_up, NULL)

@@ -128,23 +128,27 @@ static void test_the_twin_is_bound_and_connected_in_its_family(void **state)
 	}
 }
 
-static void test_which_sockets_have_ipv4_traffic(void **state)
+static void test_which_traffic_sockets_have(void **state)
 {
 	static const struct {
 		int family;
-		const char *local;
+		const char *local; /* bound to it */
 		int v6only;
 		enum verdict verdict;
+		bool has4, has6; /* sock_serves() of an address of each family, if bound to none */
+		bool to4, to6;	 /* sock_may_reach() */
 	} rows[] = {
-		{AF_INET, "0.0.0.0", 0, VERDICT_ACCELERATED},
-		{AF_INET, "10.0.0.1", 0, VERDICT_ACCELERATED},
-		{AF_INET6, "::", 0, VERDICT_ACCELERATED},
-		{AF_INET6, "::ffff:0.0.0.0", 0, VERDICT_ACCELERATED},
-		{AF_INET6, "::ffff:10.0.0.1", 0, VERDICT_ACCELERATED},
-		{AF_INET6, "::", 1, VERDICT_FAMILY},
-		{AF_INET6, "2001:db8::1", 0, VERDICT_FAMILY},
-		{AF_INET6, "::1", 0, VERDICT_FAMILY},
+		{AF_INET, "0.0.0.0", 0, VERDICT_ACCELERATED, true, false, true, false},
+		{AF_INET, "10.0.0.1", 0, VERDICT_ACCELERATED, true, false, true, false},
+		{AF_INET6, "::", 0, VERDICT_ACCELERATED, true, true, true, true},
+		{AF_INET6, "::ffff:10.0.0.1", 0, VERDICT_ACCELERATED, true, true, true, false},
+		{AF_INET6, "::", 1, VERDICT_ACCELERATED, false, true, false, true},
+		{AF_INET6, "2001:db8::1", 0, VERDICT_ACCELERATED, true, true, false, true},
+		{AF_INET6, "fe80::1", 0, VERDICT_FAMILY, true, true, false, true},
+		{AF_INET6, "ff05::1", 0, VERDICT_FAMILY, true, true, false, true},
 	};
+	struct inaddr four = addr_of("::ffff:10.0.0.2"), six = addr_of("2001:db8::2");
+	struct inaddr link_local = addr_of("fe80::2"), group = addr_of("ff05::2");
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -154,8 +158,15 @@ static void test_which_sockets_have_ipv4_traffic(void **state)
 			assert_int_equal(setsockopt(so.sk.twin, IPPROTO_IPV6, IPV6_V6ONLY,
 						    &rows[i].v6only, sizeof(int)),
 					 0);
-		if (sock_family_verdict(&so) != rows[i].verdict)
+		so.bound = true;
+		if (sock_family_verdict(&so) != rows[i].verdict ||
+		    sock_serves(&so, &four, sock_has_ipv4(&so)) != rows[i].has4 ||
+		    sock_serves(&so, &six, sock_has_ipv4(&so)) != rows[i].has6 ||
+		    sock_may_reach(&so, &four) != rows[i].to4 ||
+		    sock_may_reach(&so, &six) != rows[i].to6)
 			fail_msg("row %u", i);
+		assert_false(sock_serves(&so, &link_local, true) || sock_serves(&so, &group, true));
+		assert_false(sock_may_reach(&so, &link_local) || sock_may_reach(&so, &group));
 		close(so.sk.twin);
 	}
 }
@@ -178,7 +189,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_what_the_program_is_told_has_its_family),
 	cmocka_unit_test(test_the_wildcard_of_a_family),
 	cmocka_unit_test(test_the_twin_is_bound_and_connected_in_its_family),
-	cmocka_unit_test(test_which_sockets_have_ipv4_traffic),
+	cmocka_unit_test(test_which_traffic_sockets_have),
 	cmocka_unit_test(test_the_family_of_a_socket_from_another_process),
 };
 

@@ -27,7 +27,7 @@ static struct snapshot *new_snapshot(uint64_t at)
 		sock->fd = 10 + i;
 		sock->type = STATS_UDP;
 		sock->accelerated = i != 2;
-		sock->local_addr = htonl(0x0a090001);
+		sock->local_addr = (struct stats_addr){{0, 0, htonl(0xffff), htonl(0x0a090001)}};
 		sock->local_port = htons((uint16_t)(7000 + i));
 		strcpy(sock->interface, "v0");
 		strcpy(sock->verdict, "a rule");

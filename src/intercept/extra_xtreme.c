@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The calls of socketxtreme (vma_extra.h).  A poll makes completions in memory of its own while it holds
+ * the ring, and copies them to the program when it has released it.
+ */
+#include <mellanox/vma_extra.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "base/user.h"
+#include "intercept/extra.h"
+#include "intercept/wrap.h"
+#include "sock/core/extra/xtreme.h"
+
+_Static_assert(offsetof(struct vma_packet_desc_t, buff_lst) ==
+		       offsetof(struct vma_packet_desc_t, total_len) + sizeof(size_t),
+	       "a load of 16 bytes has both");
+
+/* Where the next completions go. */
+struct poll_to {
+	struct vma_completion_t *at;
+	unsigned left;
+};
+
+static int put(struct poll_to *to, const struct vma_completion_t *from, unsigned n)
+{
+	if (!user_copy(to->at, from, n * sizeof(*from)))
+		return -EFAULT;
+	to->at += n;
+	to->left -= n;
+	return 0;
+}
+
+static int put_connection(struct poll_to *to, int fd, int listen_fd,
+			  const struct sockaddr_storage *from)
+{
+	struct vma_completion_t c = {
+		.events = VMA_SOCKETXTREME_NEW_CONNECTION_ACCEPTED,
+		.user_data = (uint64_t)fd,
+		.listen_fd = listen_fd,
+	};
+	const struct sockaddr *sa = (const struct sockaddr *)from;
+	struct endpoint peer;
+
+	if (endpoint_from_sin(&peer, sa, sizeof(*from)) ||
+	    endpoint_from_sin6(&peer, sa, sizeof(*from)))
+		xtreme_set_sender(&c, &peer);
+	return put(to, &c, 1);
+}
+
+/* Accepts what waits in the listener's queue, as far as there is room.  0 or -errno. */
+static int accept_all(struct poll_to *to, const struct xtreme_listener *listener)
+{
+	struct sockaddr_storage from;
+	struct sock_ref child;
+	int fd = 0, rc = 0;
+
+	while (to->left && !rc) {
+		socklen_t len = sizeof(from);
+
+		fd = socket_accept(listener->ref, &from, &len, SOCK_ACCEPT_QUEUED, &child);
+		if (fd < 0)
+			break;
+		rc = put_connection(to, fd, listener->fd, &from);
+		if (rc)
+			sys_close(fd);
+		else if (child.sk)
+			xtreme_begin(child, fd);
+	}
+	if (fd == -EAGAIN || fd == -EBADF || fd == -EINVAL || fd == SOCK_KERNEL)
+		return rc;
+	xtreme_again(listener->ref); /* some are left */
+	return rc ? rc : fd < 0 ? fd : 0;
+}
+
+/* One hold of the ring.  0 or -errno. */
+static int poll_batch(unsigned ring, struct poll_to *to)
+{
+	struct xtreme_batch b;
+	int rc = 0, error;
+
+	b.max = to->left < XTREME_BATCH ? to->left : XTREME_BATCH;
+	/* Now, because what was taken cannot be put back. */
+	if (!user_can_write(to->at) || !user_can_write((char *)(to->at + b.max) - 1))
+		return -EFAULT;
+	xtreme_poll(ring, &b);
+	if (b.n) {
+		rc = put(to, b.completions, b.n);
+		if (rc)
+			xtreme_discard(&b);
+	}
+	for (unsigned i = 0; i < b.n_listeners; i++) {
+		error = accept_all(to, &b.listeners[i]);
+		rc = rc ? rc : error;
+	}
+	return rc;
+}
+
+int extra_xtreme_poll(int fd, struct vma_completion_t *completions, unsigned n)
+{
+	struct poll_to to = {.at = completions, .left = n < INT32_MAX ? n : INT32_MAX};
+	int ring = extra_ring_number(fd), rc = 0;
+	unsigned all = to.left, before;
+
+	if (ring < 0)
+		return -EBADFD;
+	if (n && (!completions || !mem_is_users(completions)))
+		return -EFAULT;
+	while (to.left) {
+		before = to.left;
+		rc = poll_batch((unsigned)ring, &to);
+		if (rc || before - to.left < XTREME_BATCH)
+			break;
+	}
+	return to.left == all ? rc : (int)(all - to.left);
+}
+
+int extra_xtreme_free_packets(const struct vma_packet_desc_t *packets, int n)
+{
+	struct {
+		size_t len;
+		const struct vma_buff_t *buff;
+	} part; /* of a packet */
+	int rc = 0;
+
+	if (!packets || n < 0)
+		rc = -EINVAL;
+	for (int i = 0; i < n && rc != -EFAULT && packets; i++) {
+		if (!user_copy16(&part, &packets[i].total_len))
+			rc = -EFAULT;
+		else if (buff_put(part.buff) < 0)
+			rc = -EINVAL;
+	}
+	if (__builtin_expect(rc, 0)) {
+		errno = -rc;
+		rc = -1;
+	}
+	return rc;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where two paths meet: the order of what came through shared memory and what the kernel has.
+ *
+ * A sender may change from the ring to the kernel.  So when the twin has been seen to have a
+ * datagram, those that its sender sent before are in the ring, up to its end as it is then.  What is
+ * before that end is read first, then one datagram of the twin, and then it is looked at again.
+ * So none overtakes another of its sender, and neither path waits for more than the other had.
+ *
+ * A sender that changes from the kernel to the ring writes a mark first, when what it sent before is in
+ * the twin (local_change.c).  Where the reader meets a mark, it reads what the twin has by then, before
+ * it goes on.
+ *
+ * The twin is looked at when somebody has seen something there, once in VMA_RX_UDP_POLL_OS_RATIO
+ * receives, after RECORD_STRIDE cells of the ring, and if nothing else is there, once in 8 us; after
+ * SHUT_RD always, because a receive does not come again.
+ */
+#include <linux/sock_diag.h>
+
+#include "base/param.h"
+#include "base/sys.h"
+#include "ring/local/record_quick.h"
+#include "sock/local/local.h"
+#include "sock/local/local_udp.h"
+
+#define DATAGRAM_LEAST 256u /* bytes that the kernel counts for any datagram, or fewer */
+#define DATAGRAMS_MAX 4096u /* if it does not tell */
+
+static bool twin_has(const struct local_udp *l)
+{
+	return __atomic_load_n(&l->ref.sk->twin_events, __ATOMIC_RELAXED) != 0;
+}
+
+static uint32_t coarse_now(void)
+{
+	return (uint32_t)(clock_now() >> 13);
+}
+
+static void begin_to_wait(struct local_udp *l)
+{
+	l->twin.waits = true;
+	l->twin.reached = false;
+	l->twin.at = 0;
+	if (!l->segment.base)
+		return;
+	l->twin.at = record_ring_end(&l->reader);
+	record_ring_pause_at(&l->reader, l->twin.at);
+}
+
+void local_twin_done(struct local_udp *l)
+{
+	if (l->twin.waits && l->segment.base)
+		record_ring_pause_at(&l->reader, UINT64_MAX);
+	l->twin.waits = false;
+	l->twin.more = 0;
+}
+
+void local_twin_pause(struct local_udp *l)
+{
+	if (l->twin.waits)
+		record_ring_pause_at(&l->reader, l->twin.at);
+}
+
+/* The most datagrams that the twin can have now. */
+static uint32_t most_in_twin(const struct local_udp *l)
+{
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof(info);
+
+	if (sys_getsockopt(sock_twin(l->ref.sk), SOL_SOCKET, SO_MEMINFO, info, &len))
+		return DATAGRAMS_MAX;
+	return info[SK_MEMINFO_RMEM_ALLOC] / DATAGRAM_LEAST + 1;
+}
+
+void local_twin_mark(struct local_udp *l)
+{
+	struct local_twin *twin = &l->twin;
+
+	if (twin->waits && twin->more)
+		return; /* the ring ends: what follows the first mark is in the queue, too */
+	sock_look_at_twin(l->ref.sk);
+	if (!twin_has(l)) {
+		local_twin_done(l);
+		return;
+	}
+	twin->waits = true;
+	twin->at = l->reader.next;
+	record_ring_pause_at(&l->reader, twin->at);
+	twin->reached = true;
+	twin->ahead = inet_of(l->ref.sk)->udp.count;
+	twin->more = most_in_twin(l);
+}
+
+/* Are there records that are read before what the twin has? */
+static bool is_before(const struct local_udp *l)
+{
+	return l->segment.base && !l->reader.broken && l->reader.next < l->twin.at;
+}
+
+bool local_twin_lets(struct local_udp *l)
+{
+	if (__builtin_expect(!l->twin.waits, 1) || l->twin.ends)
+		return true;
+	if (!twin_has(l)) /* another has read it */
+		local_twin_done(l);
+	return !l->twin.waits || is_before(l);
+}
+
+/* The twin has its turn.  After a mark, others follow. */
+static void take_turn(struct local_udp *l)
+{
+	if (l->twin.more > 1)
+		l->twin.more--;
+	else
+		local_twin_done(l);
+}
+
+/* The twin waits: is it its turn? */
+static bool is_twins(struct local_udp *l, const struct inet_sock *so, bool peeks)
+{
+	struct local_twin *twin = &l->twin;
+
+	if (is_before(l))
+		return false;
+	if (!twin->reached) {
+		twin->reached = true;
+		twin->ahead = so->udp.count;
+	}
+	if (!so->udp.head || !twin->ahead)
+		return true;
+	if (!peeks)
+		twin->ahead--;
+	return false;
+}
+
+static void note_look(struct local_udp *l)
+{
+	l->twin.looked_at = l->reader.next;
+	l->twin.looked = coarse_now();
+}
+
+static bool is_due(const struct local_udp *l, const struct inet_sock *so, bool counted)
+{
+	if (twin_has(l))
+		return true;
+	if (!params.rx_udp_poll_os_ratio)
+		return false;
+	if (counted || l->reader.next - l->twin.looked_at >= RECORD_STRIDE)
+		return true;
+	return !so->udp.head && (so->shut_rd || l->twin.looked != coarse_now());
+}
+
+enum local_turn local_turn(struct inet_sock *so, unsigned says)
+{
+	struct local_udp *l = so->udp.local;
+
+	ring_assert_held(sock_home(so));
+	if (says & LOCAL_TURN_NOTHING)
+		local_twin_done(l);
+	if (says & LOCAL_TURN_LOOKED) {
+		note_look(l);
+		if (!l->twin.waits && twin_has(l))
+			begin_to_wait(l);
+	}
+	/* With `more`, no notice tells of the rest: the queue does not run empty before the ring. */
+	if (!so->udp.head || (says & LOCAL_TURN_DUE) || (l->more && so->udp.count == 1))
+		local_pull(l, 1);
+	if (l->twin.waits) {
+		if (!is_twins(l, so, says & LOCAL_TURN_PEEKS))
+			return LOCAL_TURN_OURS;
+		if (!(says & LOCAL_TURN_PEEKS)) /* else the next call finds it waiting, too */
+			take_turn(l);
+		return LOCAL_TURN_TWIN;
+	}
+	/* One look a try: after SHUT_RD the twin is always readable. */
+	if (!(says & (LOCAL_TURN_LOOKED | LOCAL_TURN_NOTHING)) &&
+	    is_due(l, so, says & LOCAL_TURN_DUE))
+		return LOCAL_TURN_LOOK;
+	return LOCAL_TURN_OURS;
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Receivers of datagrams through shared memory; see local_udp.h. */
+#include "sock/local/local_udp.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "sock/core/access.h"
+#include "sock/core/rules/rules.h"
+#include "sock/local/local.h"
+#include "sock/local/local_sock.h"
+#include "sock/options/sock_opt.h"
+#include "sock/udp/udp_sock.h"
+
+#define WRITERS_PATIENCE NSEC_PER_SEC /* with those that are in the middle of a record */
+#define HEADERS (ETH_HDR + IP4_HDR + UDP_HDR)
+
+static struct list receivers;  /* lock */
+static uint32_t last_receiver; /* lock */
+
+const struct sock_ops local_udp_ops[HOLD_MODES] = {
+#define X(name, mode) [mode] = {UDP_OPS(name), LOCAL_QUICK_OPS(local_udp_quick, name)},
+	SOCK_MODES(X)
+#undef X
+};
+
+/* ---- records become datagrams (holder) ------------------------------------------------------ */
+
+bool local_may_have(const struct local_udp *l, uint32_t addr)
+{
+	struct inaddr in = addr_v4(addr);
+
+	if (addr_is_loopback(&in))
+		return true;
+	for (uint32_t i = 0; i < l->n_addrs; i++) {
+		if (l->addrs[i] == addr)
+			return true;
+	}
+	return false;
+}
+
+bool local_is_possible(const struct local_udp *l, const struct record_header *h)
+{
+	const struct endpoint *at = &l->place.at;
+
+	if (h->to_port != at->port || !h->from_port ||
+	    (ntohs(h->from_port) < 1024 && !l->may_be_low))
+		return false;
+	if (addr_is_any(&at->addr) ? !local_may_have(l, h->to) : h->to != addr_v4_of(&at->addr))
+		return false;
+	return local_may_have(l, h->from);
+}
+
+static void put16(uint8_t *at, size_t value)
+{
+	at[0] = (uint8_t)(value >> 8);
+	at[1] = (uint8_t)value;
+}
+
+/* The headers that the datagram would have on a wire, without checksums. */
+static void put_headers(uint8_t *frame, const struct record_header *h)
+{
+	uint8_t *ip = frame + ETH_HDR, *udp = ip + IP4_HDR;
+
+	memset(frame, 0, HEADERS);
+	frame[12] = 8; /* IPv4 */
+	ip[0] = 0x45;
+	ip[1] = h->tos;
+	put16(ip + 2, IP4_HDR + UDP_HDR + (size_t)h->len);
+	ip[8] = h->ttl;
+	ip[9] = IPPROTO_UDP;
+	memcpy(ip + 12, &h->from, 4);
+	memcpy(ip + 16, &h->to, 4);
+	memcpy(udp, &h->from_port, 2);
+	memcpy(udp + 2, &h->to_port, 2);
+	put16(udp + 4, UDP_HDR + (size_t)h->len);
+}
+
+/* A frame with the record that was peeked; NULL: no memory. */
+static struct pkt *new_frame(const struct local_udp *l)
+{
+	const struct record_header *h = &l->reader.record.header;
+	struct pkt *pkt = pkt_blank(HEADERS + (uint32_t)h->len);
+	struct iovec iov;
+
+	if (!pkt)
+		return NULL;
+	iov = (struct iovec){pkt->frame + HEADERS, h->len};
+	put_headers(pkt->frame, h);
+	if (record_ring_copy(&l->reader, 0, &iov, 1) < 0) {
+		pkt_free(pkt);
+		return NULL;
+	}
+	pkt->frame_len = HEADERS + (uint32_t)h->len;
+	pkt->l3 = ETH_HDR;
+	pkt->l4 = ETH_HDR + IP4_HDR;
+	pkt->off = HEADERS;
+	pkt->len = h->len;
+	return pkt;
+}
+
+/* The record that was peeked is consumed. */
+static void deliver(struct local_udp *l, struct inet_sock *so)
+{
+	struct ring *home = sock_home(so);
+	struct pkt *pkt = NULL;
+	enum drop reason = DROP_NONE;
+
+	if (local_is_possible(l, &l->reader.record.header) &&
+	    local_hears(so, &l->reader.record.header))
+		pkt = new_frame(l);
+	record_ring_consume(&l->reader);
+	if (!pkt)
+		return;
+	reason = udp_input(so, home, pkt, false);
+	if (reason == DROP_NONE)
+		return;
+	ring_drop(home, reason);
+	pkt_free(pkt);
+}
+
+/* What writers dropped, because the ring was full, counts as dropped by the socket. */
+static void count_drops(struct local_udp *l, struct inet_sock *so)
+{
+	uint32_t dropped = record_ring_dropped(&l->reader), more = dropped - l->dropped;
+
+	if (__builtin_expect(!more, 1))
+		return;
+	l->dropped = dropped;
+	so->udp.dropped += more;
+	sock_count(so, rx_drops, more);
+}
+
+static bool pull(struct local_udp *l, unsigned max)
+{
+	struct inet_sock *so = inet_of(l->ref.sk);
+	unsigned marks = 0;
+
+	if (!l->segment.base)
+		return false;
+	count_drops(l, so);
+	for (unsigned i = 0; i < max; i++) {
+		if (so->udp.bytes >= so->udp.limit || !local_twin_lets(l))
+			return true;
+		if (record_ring_peek(&l->reader))
+			return false;
+		if (__builtin_expect(l->reader.record.is_mark, 0)) {
+			record_ring_consume(&l->reader);
+			local_twin_mark(l);
+			i -= marks++ < LOCAL_PULL_MAX; /* it is no datagram */
+			continue;
+		}
+		deliver(l, so);
+	}
+	return true;
+}
+
+bool local_pull(struct local_udp *l, unsigned max)
+{
+	bool more = pull(l, max);
+
+	ring_assert_held(sock_home(inet_of(l->ref.sk)));
+	__atomic_store_n(&l->more, more, __ATOMIC_RELAXED);
+	return more;
+}
+
+/* ---- begin and end (control lock) -------------------------------------------------------------- */
+
+struct local_udp *local_receiver(uint32_t socket)
+{
+	if (!receivers.next)
+		return NULL;
+	list_for_each(at, &receivers) {
+		struct local_udp *l = container_of(at, struct local_udp, link);
+
+		if (l->entry.socket == socket)
+			return l;
+	}
+	return NULL;
+}
+
+struct ring *local_hold_home(struct local_udp *l)
+{
+	const struct sock *sk = l->ref.sk;
+
+	for (;;) {
+		/* Pairs with sock_set_home() and with the ARRIVE of a move. */
+		struct ring *home = __atomic_load_n(&sk->home, __ATOMIC_ACQUIRE);
+
+		if (!ring_hold_cold(home))
+			return NULL;
+		if (__atomic_load_n(&sk->home, __ATOMIC_RELAXED) == home) {
+			ring_catch_up(home); /* as in sock_hold_mode() */
+			return home;
+		}
+		ring_release_cold(home);
+	}
+}
+
+struct local_udp *local_udp_part(struct inet_sock *so)
+{
+	struct local_udp *l = so->udp.local;
+	struct ring *ring;
+
+	control_assert_held();
+	if (l || !local_available() || so->family != AF_INET)
+		return l;
+	l = mem_zalloc(sizeof(*l));
+	if (!l)
+		return NULL;
+	l->ref = sock_ref_of(so);
+	l->segment = SEGMENT_NONE;
+	l->may_be_low = !sys_geteuid();
+	l->look.run = local_look_run;
+	list_init(&l->writers);
+	if (sock_hold_cold(l->ref, &ring)) {
+		mem_free(l);
+		return NULL;
+	}
+	so->udp.local = l;
+	/* Pairs with sock_ops_of(): the part above. */
+	__atomic_store_n(&so->sk.ops, &local_udp_ops[ring_mode_now()], __ATOMIC_RELEASE);
+	sock_access_init(so); /* each receive asks local_turn() */
+	ring_release_cold(ring);
+	return l;
+}
+
+static bool may_receive(struct inet_sock *so)
+{
+	const struct inaddr *at = &so->local.addr;
+
+	/* udp.limit is 0 after SO_VMA_SHUTDOWN_RX. */
+	return local_available() && so->bound && so->local.port && so->udp.limit &&
+	       !so->opt->bind_ifindex && !addr_is_multicast(at) && !addr_is_broadcast(at) &&
+	       rules_ask_receiver(so) != CONF_OS;
+}
+
+/* May other sockets be bound to its port, among which the kernel chooses? */
+static bool is_shared(const struct inet_sock *so)
+{
+	return so->opt->reuseaddr || so->opt->reuseport;
+}
+
+/* The number by which the kernel names it; 0: it does not tell. */
+static uint64_t cookie_of(const struct inet_sock *so)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	return sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0
+											: cookie;
+}
+
+static void enter(struct local_udp *l, const struct inet_sock *so)
+{
+	uint64_t cookie = is_shared(so) ? cookie_of(so) : 0;
+
+	if (is_shared(so) && !cookie)
+		return;
+	l->place = (struct local_place){LOCAL_UDP, so->local};
+	l->connected = so->udp.connected;
+	local_lock();
+	if (!receivers.next)
+		list_init(&receivers);
+	l->entry = (struct local_entry){
+		.process = local_name(), .socket = ++last_receiver, .cookie = cookie};
+	list_push_back(&receivers, &l->link);
+	local_unlock();
+	l->registered = !local_dir_add(&l->place, &l->entry);
+	if (l->registered)
+		return;
+	local_lock();
+	list_remove(&l->link);
+	local_unlock();
+}
+
+/* The entry stays: the program belongs to all sockets of the port. */
+void local_filtered(const struct inet_sock *so)
+{
+	struct local_place place = {LOCAL_UDP, so->local};
+	struct local_entry entry = {.cookie = LOCAL_COOKIE_FILTER};
+
+	if (so->inet != INET_UDP || !so->bound || !local_available())
+		return;
+	local_lock();
+	entry.process = local_name();
+	entry.socket = ++last_receiver;
+	local_unlock();
+	local_dir_add(&place, &entry);
+}
+
+/* holder: takes in what is left.  False: a writer is in the middle of a record. */
+static bool drain(struct local_udp *l)
+{
+	struct inet_sock *so = inet_of(l->ref.sk);
+	uint32_t limit = so->udp.limit;
+
+	so->udp.limit = UINT32_MAX; /* what the ring had taken is not lost */
+	if (!l->twin.more)	    /* else what is in the queue by now is read before the twin's */
+		local_twin_done(l);
+	l->twin.ends = true;
+	while (local_pull(l, LOCAL_PULL_MAX))
+		;
+	l->twin.ends = false;
+	so->udp.limit = limit;
+	return record_ring_is_drained(&l->reader);
+}
+
+/* holder: nobody writes any more, and nobody is told of a writer. */
+static void close_ring(struct local_udp *l)
+{
+	if (!l->twin.more)
+		local_twin_done(l);
+	l->twin.at = 0; /* of no ring */
+	local_memory_give(l->memory);
+	l->memory = 0;
+	l->n_addrs = 0;
+	l->closed++;
+	segment_close(&l->segment);
+}
+
+/* Ends the ring for the writers.  keep: what has arrived is queued.  False: this thread holds a ring. */
+static bool stop_writers(struct local_udp *l, bool keep)
+{
+	nsec_t until = clock_now() + WRITERS_PATIENCE;
+	struct ring *home;
+	bool over;
+
+	do {
+		home = local_hold_home(l);
+		if (!home)
+			return false;
+		if (l->segment.base)
+			record_ring_close(&l->reader);
+		over = !l->segment.base || !keep || drain(l) || clock_now() > until;
+		ring_release_cold(home);
+		if (!over)
+			sys_sched_yield();
+	} while (!over);
+	return true;
+}
+
+/* No receiver any more.  keep: what has arrived is queued. */
+static void leave(struct local_udp *l, bool keep)
+{
+	struct ring *home;
+
+	if (!l->registered)
+		return;
+	l->registered = false;
+	local_dir_remove(&l->place, &l->entry);
+	local_lock();
+	list_remove(&l->link);
+	local_unlock();
+	if (!stop_writers(l, keep) || !local_writers_end(l))
+		return;
+	home = local_hold_home(l);
+	if (!home)
+		return;
+	close_ring(l);
+	ring_release_cold(home);
+}
+
+bool local_receive(struct inet_sock *so)
+{
+	struct local_udp *l = local_udp_part(so);
+
+	if (!l || l->stopped)
+		return false;
+	if (!may_receive(so)) {
+		local_receive_stop(so);
+		return false;
+	}
+	sock_adopt_home(so, local_ring());
+	if (l->registered && endpoint_eq(&l->place.at, &so->local) && !l->connected &&
+	    !so->udp.connected && is_shared(so) == !!l->entry.cookie)
+		return true;
+	leave(l, true);
+	/* It hears its peer only. */
+	if (!so->udp.connected || local_is_address(&so->remote.addr))
+		enter(l, so);
+	sock_rings_changed(so);
+	return l->registered;
+}
+
+void local_receive_stop(struct inet_sock *so)
+{
+	struct local_udp *l = so->udp.local;
+
+	control_assert_held();
+	if (!l)
+		return;
+	leave(l, true);
+	l->stopped = true;
+	sock_rings_changed(so);
+}
+
+void local_udp_end(struct inet_sock *so)
+{
+	struct local_udp *l = so->udp.local;
+	struct ring *home;
+
+	control_assert_held();
+	leave(l, false);
+	home = local_hold_home(l);
+	if (!home)
+		return;
+	so->udp.local = NULL;
+	mem_free(l->kernel);
+	/* Pairs with local_look_run(), which frees it if it is still to run. */
+	if (__atomic_exchange_n(&l->look_state, LOOK_ENDED, __ATOMIC_ACQ_REL) == LOOK_NOT)
+		mem_free(l);
+	ring_release_cold(home);
+}
+
+struct ring *local_udp_ring(const struct inet_sock *so)
+{
+	const struct local_udp *l = so->udp.local;
+
+	control_assert_held();
+	return l && l->registered ? local_ring() : NULL;
+}
+
+void local_udp_forget(void)
+{
+	receivers = (struct list){0};
+	local_targets_forget();
+}

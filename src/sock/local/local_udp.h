@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Datagrams through shared memory.
+ *
+ * A receiver registers its address and port in the directory.  When a process asks for it first, it
+ * makes a record ring (ring/local/record_ring.h), and gives each process that asks the ring's memory
+ * and a number to write as.  A sender keeps what it got as a target, for all its sockets.
+ *
+ *	sendto()				bind()
+ *	finds the receiver in the directory	registers there
+ *	LOCAL_ASK ---------------------------->	internal thread: makes the ring
+ *	<------------- memory, number --------- LOCAL_RECORDS
+ *	writes records, posts notices --------> holder of the ring: queues them as datagrams
+ *
+ * A notice makes datagrams of all records (udp_input()), so everything that the program can do with
+ * datagrams works with them.  Only recv(2) and recvfrom(2) have a quick way past the queue
+ * (local_udp_quick.c).
+ *
+ * The home of a socket that receives nowhere else is local_ring().  One that receives frames keeps
+ * its home, and belongs to local_ring() besides (inet_sock.rings): its record ring is read by the holder
+ * of its home, as the queue is; to send, the holder goes to local_ring() for a moment.
+ *
+ * Role		"holder" is the holder of the socket's home, of a target that of local_ring().
+ * Lifetime	the socket's part, struct local_udp, begins when the socket first meets an address
+ *		of this host, and ends with local_udp_end().  The ring is closed by
+ *		local_receive_stop().  A target lives until the receiver has closed the ring, or has
+ *		ended; its object is used again under a new generation.
+ * Ordering	between datagrams of one sender to one receiver none overtakes another, also while
+ *		they change to the kernel, as when a receiver closes its ring, and from there to
+ *		shared memory, as when a receiver comes later than the first datagram
+ *		(local_change.c, local_turn.c).  One exception: of two senders that change in
+ *		opposite directions at the same time, what the first sends by the kernel may be read
+ *		before what it has just written into the ring.
+ * Trust	a receiver believes what a peer process of the same user says of the sender's port,
+ *		but only addresses that it checked when it was asked.
+ */
+#ifndef SOCK_LOCAL_LOCAL_UDP_H
+#define SOCK_LOCAL_LOCAL_UDP_H
+
+#include "ring/local/record_ring.h"
+#include "sock/core/kind.h"
+#include "sock/local/local_dir.h"
+#include "sock/local/local_link.h"
+#include "sock/local/local_quick_list.h"
+
+#define LOCAL_ADDRESSES 16u /* not of 127.0.0.0/8, that records may have, for each receiver */
+
+/* What the kernel has for a receiver: local_turn.c.  holder */
+struct local_twin {
+	bool waits;	/* it has something, which is read after what the ring has before `at` */
+	bool reached;	/* these records are in the queue, or were read */
+	bool ends;	/* the ring is read to its end, although the twin waits */
+	uint32_t ahead; /* and so many datagrams of the queue are read first */
+	uint32_t more;	/* not 0, after a mark: so many of its datagrams at most have their turn */
+	uint64_t at;	/* position */
+	uint64_t looked_at; /* where the ring was read when the twin was last looked at */
+	uint32_t looked;    /* the time of that, in units of 8 us */
+};
+
+/* A destination that the kernel serves. */
+struct local_kernels {
+	uint64_t hash;
+	uint32_t looked; /* local_dir_generation() before no receiver was found */
+};
+
+enum local_look { LOOK_NOT, LOOK_POSTED, LOOK_ENDED };
+
+struct local_udp {
+	/* control lock */
+	struct sock_ref ref;
+	struct local_place place;
+	bool registered;
+	bool stopped;	/* for good */
+	bool connected; /* as it was when it registered */
+	uint32_t n_kernel, kernel_room;
+	struct local_kernels
+		*kernel; /* the destinations here that the kernel has got datagrams for */
+	/* lock; control lock to write */
+	struct list link; /* of receivers, while registered */
+	struct local_entry entry;
+	/* holder of local_ring() */
+	struct list writers;
+	/* any, atomic */
+	enum local_look look_state;
+	bool more; /* of the holder: the last local_pull() has left something */
+	/* in an inbox while look_state is LOOK_POSTED: asks the holder to look at the ring */
+	struct inbox_item look;
+	/* holder */
+	struct segment segment; /* not open: nobody has asked yet */
+	struct record_ring_reader reader;
+	uint32_t closed; /* how many rings it had before this one */
+	uint32_t addrs[LOCAL_ADDRESSES], n_addrs;
+	uint32_t dropped; /* as the ring had it when it was last looked at */
+	uint64_t memory;
+	bool may_be_low;	  /* it believes that a peer has a low port */
+	bool kernel_only;	  /* no datagram is sent through shared memory any more */
+	uint32_t calls[2], phase; /* calls that send by the twin; of those that begin: the index */
+	struct local_twin twin;
+};
+
+enum local_target_state { TARGET_UNUSED, TARGET_ASKED, TARGET_OPEN, TARGET_REFUSED };
+
+struct local_target {
+	/* lock */
+	struct list link;
+	uint64_t process; /* the receiver */
+	uint32_t socket;
+	uint32_t from, to; /* addresses that the receiver has agreed to */
+	uint16_t port;	   /* of the only sender that it hears, or 0 */
+	uint16_t asked_port;
+	/* holder to write, any to read; a futex */
+	uint32_t state;
+	/* holder to write */
+	uint32_t gen; /* it changes when the target is asked, and when it ends */
+	/* holder */
+	struct local_end end;
+	struct segment segment;
+	struct record_ring_writer writer;
+};
+
+/* ---- local_udp.c: receivers; members of struct sock_upcalls, see there ---------------------- */
+
+bool local_receive(struct inet_sock *so);
+void local_receive_stop(struct inet_sock *so);
+void local_udp_end(struct inet_sock *so);
+extern const struct sock_ops local_udp_ops[HOLD_MODES];
+
+/* lock: the receiver with this number, or NULL. */
+struct local_udp *local_receiver(uint32_t socket);
+/* control lock, or lock: holds the socket's home, also of one that ends.  NULL: a ring is held. */
+struct ring *local_hold_home(struct local_udp *l);
+/* holder: can a record have this address of the host? */
+bool local_may_have(const struct local_udp *l, uint32_t addr);
+/* control lock: the ring besides home that the socket's datagrams come by; NULL: none. */
+struct ring *local_udp_ring(const struct inet_sock *so);
+#define LOCAL_PULL_MAX 64 /* records that one notice makes datagrams of */
+/*
+ * holder: makes datagrams of max records at most.  True: there may be more.  A socket whose queue is
+ * full leaves the rest where it is, and one whose twin waits what comes after that.
+ */
+bool local_pull(struct local_udp *l, unsigned max);
+/* In a forked child: receivers and targets are the parent's. */
+void local_udp_forget(void);
+/* Control lock: the socket's part, made if there is none; NULL: it cannot have one. */
+struct local_udp *local_udp_part(struct inet_sock *so);
+
+/* ---- local_writer.c -------------------------------------------------------------------------- */
+
+/* The handler of LOCAL_ASK. */
+bool local_take_ask(struct local_link *link, const struct local_message *message, int *fds,
+		    unsigned n);
+/* control lock, no ring held: tells the writers that the ring is closed.  False: a ring is held. */
+bool local_writers_end(struct local_udp *l);
+/* local_udp.look.run */
+void local_look_run(struct ring *ring, struct inbox_item *item);
+
+/* ---- local_turn.c: the ring, or the twin; holder -------------------------------------------- */
+
+enum local_turn local_turn(struct inet_sock *so, unsigned says);
+/* May the ring be read?  Not while it is the twin's turn. */
+bool local_twin_lets(struct local_udp *l);
+/* The twin does not wait any more. */
+void local_twin_done(struct local_udp *l);
+/* The socket has a new ring, which is read after what waits. */
+void local_twin_pause(struct local_udp *l);
+/* A mark was read: what the twin has comes before what follows the mark. */
+void local_twin_mark(struct local_udp *l);
+
+/* ---- local_target.c: senders ---------------------------------------------------------------- */
+
+int local_find(struct inet_sock *so, const struct udp_way *way, struct dst_found *found);
+bool local_is_there(const struct endpoint *to);
+void local_filtered(const struct inet_sock *so);
+void local_await(struct sock_ref ref, const struct endpoint *to,
+		 const struct local_target_ref *target);
+bool local_may_connect(struct inet_sock *so, const struct endpoint *to);
+ssize_t local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len);
+void local_send_stop(struct inet_sock *so);
+/* The handler of LOCAL_RECORDS. */
+bool local_take_records(struct local_link *link, const struct local_message *message, int *fds,
+			unsigned n);
+void local_targets_forget(void);
+
+/* holder: could the kernel have delivered a datagram with these addresses? */
+bool local_is_possible(const struct local_udp *l, const struct record_header *h);
+
+/* Does a receiver hear this sender?  Connected, it hears its peer only. */
+static inline bool local_hears(const struct inet_sock *so, const struct record_header *h)
+{
+	return !so->udp.connected ||
+	       (so->remote.port == h->from_port && addr_v4_of(&so->remote.addr) == h->from);
+}
+
+/* holder: the target of a destination, if it can be written to; else NULL. */
+static inline struct local_target *local_target_of(const struct local_target_ref *ref)
+{
+	struct local_target *t = ref->target;
+
+	return t->gen == ref->gen ? t : NULL;
+}
+
+/* ---- local_choice.c: sockets that share a port -------------------------------------------------- */
+
+/*
+ * The entry of the socket that the kernel chooses for a datagram, of those at its destination; NULL: it
+ * is none of them, or that is not known.
+ */
+const struct local_entry *local_choice(const struct endpoint *from, const struct endpoint *to,
+				       const struct local_entry *found, unsigned n);
+
+/* ---- local_change.c: destinations that the kernel serves --------------------------------------- */
+
+/* Control lock: was no receiver found there while the directory had this generation? */
+bool local_is_kernels(const struct local_udp *l, const struct endpoint *to, uint32_t looked);
+/* Control lock: from now on, the kernel gets datagrams to it. */
+void local_note_kernels(struct local_udp *l, const struct endpoint *to, uint32_t looked);
+/* The same; *found says so. */
+void local_leave_to_kernel(struct local_udp *l, const struct endpoint *to, struct dst_found *found);
+/*
+ * Control lock, no ring held: a ring is open for the destination, found->local.  0: what the kernel has
+ * got for it comes before what is written there from now on; -errno: the kernel goes on.
+ */
+int local_change(struct inet_sock *so, const struct endpoint *to, struct dst_found *found);
+/*
+ * Control lock, no ring held: what this thread has sent through the loopback interface has arrived.
+ * False: that is not known.
+ */
+bool local_have_arrived(void);
+int local_by_kernel(struct inet_sock *so, const struct dst *dst);
+ssize_t local_by_twin(struct sock_ref ref, const struct msghdr *msg, int flags, int phase);
+
+/* The message of a segment with a record ring. */
+#define LOCAL_RECORDS_SEGMENT 3u /* its kind */
+
+static inline size_t local_records_size(uint32_t cells)
+{
+	return SEGMENT_PAGE + record_ring_size(cells);
+}
+
+static inline struct record_ring_shared *local_records(const struct segment *segment,
+						       uint32_t cells)
+{
+	return segment_at(segment, SEGMENT_PAGE, record_ring_size(cells), 64);
+}
+
+/* ---- local_udp_quick.c ---------------------------------------------------------------------- */
+
+#define X(name, mode) LOCAL_QUICK_DECLARE(local_udp_quick, name)
+SOCK_MODES(X)
+#undef X
+
+#endif

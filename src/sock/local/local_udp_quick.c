@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The quick way of calls on datagram sockets whose peers are local (local_quick.h).  All else is left
+ * to the calls of udp_recv.c and udp_send.c.
+ */
+#include "ring/local/record_quick.h"
+#include "sock/local/local_link_internal.h"
+#include "sock/local/local_quick.h"
+#include "sock/local/local_udp.h"
+#include "sock/udp/udp_sock.h"
+
+static inline bool is_ready(const struct inet_sock *so)
+{
+	return sock_life_is(so, LIFE_RECEIVING);
+}
+
+static inline struct dst *find_dst(struct inet_sock *so, const struct sockaddr_in *to)
+{
+	struct endpoint ep = {.addr = addr_v4(to->sin_addr.s_addr), .port = to->sin_port};
+
+	return to->sin_family == AF_INET ? udp_find_plain(so, &ep) : NULL;
+}
+
+/*
+ * Only by a destination of a socket whose home is local_ring(): others have no target that is valid
+ * here (local_target.c, BESIDE).
+ */
+LOCAL_INLINE ssize_t send_at_once(struct inet_sock *so, const void *buf, size_t len,
+				  const struct sockaddr_in *to)
+{
+	struct dst *dst = to ? find_dst(so, to) : &so->udp.dst;
+	struct local_target *t;
+
+	if (!dst || dst->generation != netlink_generation() || dst->verdict != VERDICT_LOCAL ||
+	    so->shut_wr || __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED) ||
+	    (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) & EPOLLERR))
+		return -EAGAIN;
+	t = local_target_of(&dst->local);
+	if (!t || record_ring_write_at_once(&t->writer, dst_local_header(dst), buf, len))
+		return -EAGAIN;
+	notice_post(&t->end.link->out, t->end.number);
+	udp_count_sent(so, len);
+	return (ssize_t)len;
+}
+
+/*
+ * A datagram that the socket does not hear, or that is too long to be given a length, is none; nor is
+ * one whose sender is told and cannot be.
+ */
+LOCAL_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
+				  struct sockaddr_in *from)
+{
+	struct local_udp *l = so->udp.local;
+	struct record_header header;
+	ssize_t n;
+
+	if (so->udp.head || so->noted | so->told || !l || !l->segment.base)
+		return -EAGAIN;
+	n = record_ring_read_at_once(&l->reader, &header, buf, len);
+	if (__builtin_expect(n < 0, 0))
+		return -EAGAIN;
+	if (__builtin_expect(!local_hears(so, &header), 0) ||
+	    (from && __builtin_expect(!local_is_possible(l, &header), 0)))
+		return -EAGAIN;
+	if (from)
+		*from = (struct sockaddr_in){.sin_family = AF_INET,
+					     .sin_port = header.from_port,
+					     .sin_addr.s_addr = header.from};
+	if (__builtin_expect(so->udp.stats != NULL, 1)) {
+		stats_add(&so->udp.stats->rx_packets, 1);
+		stats_add(&so->udp.stats->rx_bytes, header.len);
+	}
+	return n;
+}
+
+#define X(name, mode) LOCAL_QUICK_CALLS(local_udp_quick, name, mode, sizeof(struct sockaddr_in))
+SOCK_MODES(X)
+#undef X

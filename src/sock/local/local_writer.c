@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The processes that write into the ring of a receiver of datagrams; see local_udp.h.
+ *
+ * Notices, and the end of a process, reach the holder of local_ring(); the ring of the receiver belongs
+ * to the holder of the socket's home.  Where these are two rings, the first posts to the second: to look
+ * at the ring, or that a writer is gone.
+ */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "base/unix_socket.h"
+#include "net/netlink/netlink.h"
+#include "sock/local/local.h"
+#include "sock/local/local_sock.h"
+#include "sock/local/local_udp.h"
+#include "sock/udp/udp_sock.h"
+
+/* A process that has the ring of a receiver. */
+struct writer {
+	/* holder of local_ring() */
+	struct local_end end; /* first */
+	struct list link;     /* of local_udp.writers */
+	struct local_udp *to; /* NULL: it was refused, or not yet admitted */
+	/* set before it is admitted */
+	struct sock_ref ref; /* of the receiver */
+	uint32_t number;
+	uint32_t closed;   /* as local_udp.closed was */
+	bool to_connected; /* the receiver heard its peer only */
+	/* posted when it is gone; the writer's owner from then on */
+	struct inbox_item gone;
+};
+
+/* ---- notices --------------------------------------------------------------------------------- */
+
+static struct ring *home_of(const struct sock *sk)
+{
+	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
+	return __atomic_load_n(&sk->home, __ATOMIC_ACQUIRE);
+}
+
+/* holder of a ring that was home: looks, or sends the item on. */
+void local_look_run(struct ring *ring, struct inbox_item *item)
+{
+	struct local_udp *l = container_of(item, struct local_udp, look);
+	uint32_t state = LOOK_POSTED;
+	struct ring *home;
+
+	/* acquire: pairs with local_udp_end() */
+	if (__atomic_load_n(&l->look_state, __ATOMIC_ACQUIRE) == LOOK_POSTED) {
+		home = home_of(l->ref.sk);
+		if (home != ring) {
+			ring_post(home, item); /* the socket has moved on */
+			return;
+		}
+		/* Pairs with look_later(), and with local_udp_end(), which needs this ring. */
+		state = __atomic_exchange_n(&l->look_state, LOOK_NOT, __ATOMIC_ACQ_REL);
+	} else {
+		state = LOOK_ENDED;
+	}
+	if (state == LOOK_ENDED)
+		mem_free(l);
+	else
+		local_pull(l, LOCAL_PULL_MAX);
+}
+
+static void look_later(struct local_udp *l, struct ring *home)
+{
+	/* Pairs with local_look_run(): what it has not seen yet is looked at once more. */
+	if (__atomic_exchange_n(&l->look_state, LOOK_POSTED, __ATOMIC_ACQ_REL) == LOOK_NOT)
+		ring_post(home, &l->look);
+}
+
+static struct writer *writer_of(struct local_end *end)
+{
+	return container_of(end, struct writer, end);
+}
+
+static void on_notice(struct local_end *end)
+{
+	struct local_udp *l = writer_of(end)->to;
+	struct ring *home;
+
+	if (!l)
+		return;
+	home = home_of(l->ref.sk);
+	if (home == local_ring()) {
+		local_end_wants(end, local_pull(l, LOCAL_PULL_MAX));
+	} else {
+		look_later(l, home);
+		local_end_wants(end, true); /* until on_look() knows whether there is more */
+	}
+}
+
+/* It wants: is there still something that a look would find room for? */
+static void on_look(struct local_end *end)
+{
+	struct local_udp *l = writer_of(end)->to;
+	struct ring *home = home_of(l->ref.sk);
+
+	if (home == local_ring())
+		local_end_wants(end, local_pull(l, LOCAL_PULL_MAX));
+	else if (__atomic_load_n(&l->look_state, __ATOMIC_RELAXED) == LOOK_POSTED)
+		return;
+	else if (__atomic_load_n(&l->more, __ATOMIC_RELAXED))
+		look_later(l, home);
+	else
+		local_end_wants(end, false);
+}
+
+/* ---- the end of a writer ---------------------------------------------------------------------- */
+
+/* holder of home */
+static void forget_writer(struct local_udp *l, const struct writer *w)
+{
+	if (l != w->to || !l->segment.base || l->closed != w->closed)
+		return;
+	record_ring_writer_gone(&l->reader, w->number);
+	local_pull(l, LOCAL_PULL_MAX);
+}
+
+static void gone_run(struct ring *ring, struct inbox_item *item)
+{
+	struct writer *w = container_of(item, struct writer, gone);
+	struct ring *home = home_of(w->ref.sk);
+
+	/* Pairs with the end of references in core/sock.c. */
+	if (__atomic_load_n(&w->ref.sk->gen, __ATOMIC_ACQUIRE) == w->ref.gen) {
+		if (home != ring) {
+			ring_post(home, item); /* the socket has moved on */
+			return;
+		}
+		forget_writer(inet_of(w->ref.sk)->udp.local, w);
+	}
+	mem_free(w);
+}
+
+/* holder of local_ring(): it is in no list, and no link has it any more. */
+static void take_away(struct writer *w)
+{
+	local_end_wants(&w->end, false);
+	local_end_leave(&w->end);
+	list_remove(&w->link);
+}
+
+static void on_death(struct local_end *end)
+{
+	struct writer *w = writer_of(end);
+	struct ring *home;
+
+	take_away(w);
+	if (!w->to) {
+		mem_free(w);
+		return;
+	}
+	home = home_of(w->ref.sk);
+	w->gone.run = gone_run;
+	if (home == local_ring())
+		gone_run(home, &w->gone);
+	else
+		ring_post(home, &w->gone);
+}
+
+static const struct local_end_ops writer_ops = {.notice = on_notice,
+						.look = on_look,
+						.died = on_death};
+
+bool local_writers_end(struct local_udp *l)
+{
+	if (!ring_hold_cold(local_ring()))
+		return false;
+	while (!list_empty(&l->writers)) {
+		struct writer *w = container_of(l->writers.next, struct writer, link);
+
+		local_end_post(&w->end);
+		take_away(w);
+		mem_free(w);
+	}
+	ring_release_cold(local_ring());
+	return true;
+}
+
+/* ---- LOCAL_ASK (lock, internal thread) ------------------------------------------------------- */
+
+/* No ring held. */
+static bool is_for(const struct local_udp *l, const struct local_message *m)
+{
+	struct inaddr from = addr_v4(m->from), to = addr_v4(m->to);
+	const struct endpoint *at = &l->place.at;
+
+	return m->to_port == at->port && local_is_address(&from) &&
+	       (addr_is_any(&at->addr) ? local_is_address(&to) : addr_eq(&at->addr, &to));
+}
+
+/* A power of two cells for what SO_RCVBUF allows, and one datagram more. */
+static uint32_t cells_for(uint32_t limit)
+{
+	uint32_t cells = RECORD_CELLS_MIN, most = RECORD_CELLS_MAX / 4;
+
+	while (cells < most && cells - record_ring_cells(RECORD_MAX) < limit)
+		cells *= 2;
+	return cells;
+}
+
+/* holder: 0 or -errno. */
+static int open_ring(struct local_udp *l)
+{
+	uint32_t limit = inet_of(l->ref.sk)->udp.limit / RECORD_CELL, cells = cells_for(limit);
+	uint64_t size = local_records_size(cells);
+	int rc;
+
+	if (l->segment.base)
+		return 0;
+	if (!local_memory_take(size))
+		return -ENOBUFS;
+	rc = segment_create(&l->segment, LOCAL_RECORDS_SEGMENT, size);
+	if (!rc)
+		rc = record_ring_init(&l->reader, local_records(&l->segment, cells), cells, limit);
+	if (!rc) {
+		l->memory = size;
+		l->dropped = 0;
+		local_twin_pause(l);
+		return 0;
+	}
+	segment_close(&l->segment);
+	local_memory_give(size);
+	return rc;
+}
+
+/* holder: records may have this address from now on. */
+static int add_address(struct local_udp *l, uint32_t addr)
+{
+	if (local_may_have(l, addr))
+		return 0;
+	if (l->n_addrs == LOCAL_ADDRESSES)
+		return -ENOBUFS;
+	l->addrs[l->n_addrs++] = addr;
+	return 0;
+}
+
+/* holder of home: lets the process write, as w->number.  0 or -errno: it is refused. */
+static int admit(struct writer *w, struct local_udp *l, const struct local_message *m)
+{
+	struct record_header asks = {.from = m->from, .from_port = m->from_port};
+	int number, rc;
+
+	if (!local_hears(inet_of(l->ref.sk), &asks))
+		return -ECONNREFUSED;
+	rc = open_ring(l);
+	if (!rc)
+		rc = add_address(l, m->from);
+	if (!rc)
+		rc = add_address(l, m->to);
+	if (rc)
+		return rc;
+	number = record_ring_add_writer(&l->reader);
+	if (number < 0)
+		return number;
+	w->number = (uint32_t)number;
+	w->ref = l->ref;
+	w->closed = l->closed;
+	w->to_connected = inet_of(l->ref.sk)->udp.connected;
+	return 0;
+}
+
+/* The receiver is listed, so its ring stays until the lock is free. */
+static int answer(struct local_link *link, const struct local_message *m, const struct writer *w)
+{
+	struct local_message out = {.kind = LOCAL_RECORDS, .number = m->number};
+	int fd = -1;
+
+	if (w->to) {
+		out.size = w->to->reader.cells;
+		out.value[0] = w->number;
+		out.value[1] = w->to_connected;
+		fd = w->to->segment.fd;
+	}
+	return local_link_send(link, &out, fd);
+}
+
+/* holder of local_ring(): the link has a writer with this number; NULL: it cannot. */
+static struct writer *begin_writer(struct local_link *link, uint32_t number)
+{
+	struct writer *w = mem_zalloc(sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->end.ops = &writer_ops;
+	list_init(&w->link);
+	if (!local_end_begin_at(link, &w->end, number))
+		return w;
+	mem_free(w);
+	return NULL;
+}
+
+/* False: the receiver refuses it. */
+static bool admit_to(struct writer *w, struct local_udp *l, const struct local_message *m)
+{
+	struct ring *home = local_hold_home(l);
+	int rc;
+
+	if (!home)
+		return false;
+	rc = admit(w, l, m);
+	ring_release_cold(home);
+	return !rc;
+}
+
+bool local_take_ask(struct local_link *link, const struct local_message *m, int *fds, unsigned n)
+{
+	struct local_udp *l = local_receiver(m->socket);
+	struct writer *w;
+	bool good;
+
+	unix_socket_close_fds(fds, n);
+	if (l && !is_for(l, m))
+		l = NULL;
+	if (!ring_hold_cold(local_ring()))
+		return false;
+	w = begin_writer(link, m->number);
+	ring_release_cold(local_ring());
+	if (!w)
+		return false;
+	if (l && !admit_to(w, l, m))
+		l = NULL;
+	if (!ring_hold_cold(local_ring()))
+		return false;
+	if (l) {
+		w->to = l;
+		list_push_back(&l->writers, &w->link);
+	}
+	good = !answer(link, m, w);
+	if (!good || !l)
+		on_death(&w->end); /* as if it had ended */
+	ring_release_cold(local_ring());
+	return good;
+}

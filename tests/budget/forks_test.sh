@@ -1,0 +1,67 @@
+#!/bin/bash
+# The cost of fork() and exit, and of fork() and exec: page faults and system calls of the parent and
+# of the child, those without the library subtracted, compared with forks.txt.
+#
+#	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
+#	                          a program without a socket, and one with a listener
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+
+program=$(find_program tests/budget/forks) || exit 1
+[[ -n $lib ]] || die "no library to count in"
+netns_pair ""
+
+# run_in FILE LIB COMMAND...: adds its output to FILE.
+run_in() {
+	local env=()
+
+	[[ -z $2 ]] || env=(LD_PRELOAD="$2" "${vma_env[@]}")
+	(netns_exec s "" 0-1023 timeout -s KILL 100 "${@:4}" env "${env[@]}" "$program" $3 \
+		>> $netns_tmp/$1 2>&1 < /dev/null) || cat $netns_tmp/$1
+}
+
+# count_in FILE LIB ARGUMENTS: the second run is traced.
+count_in() {
+	: > $netns_tmp/$1
+	run_in "$1" "$2" "run $3"
+	run_in "$1" "$2" "run $3" "$program" count
+}
+
+# figure FILE WHAT: page faults are those of the first run.
+figure() {
+	grep -o "$2=[0-9]*" $netns_tmp/$1 | sed -n '1s/.*=//p'
+}
+
+# more WHAT: nothing without both figures.
+more() {
+	local with without
+
+	with=$(figure with $1) && without=$(figure without $1)
+	[[ -z $with || -z $without ]] || echo $((with - without))
+}
+
+is_at_most() {
+	[[ -n $1 ]] && (($1 <= $2))
+}
+
+# check_one NAME WHAT BUDGET
+check_one() {
+	local have
+
+	have=$(more $2)
+	check "$1: ${have:-?} more $2, budget $3" is_at_most "$have" "$3"
+}
+
+while read -r name how port budgets; do
+	[[ $name != "#" ]] || continue
+	count_in without "" "$how $netns_server $port"
+	count_in with "$lib" "$how $netns_server $port"
+	read -ra most <<< "$budgets"
+	for what in parent_calls child_calls parent_faults child_faults; do
+		check_one $name $what "${most[0]}"
+		most=("${most[@]:1}")
+	done
+done < tests/budget/forks.txt
+verdict

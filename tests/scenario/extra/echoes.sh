@@ -1,0 +1,29 @@
+# Sourced by tests of the extra API after tools/lib/netns.sh: an echo server by the kernel, and programs
+# that talk to it.
+#
+#	c  v0 10.9.0.1, the program ---------- v0 10.9.0.2  s
+#	                                       echo, by the kernel
+
+probe=$(netns_find_probe) || exit 1
+log=$netns_tmp/log
+netns_pair ""
+netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
+
+# counted PROTO LIB COMMAND...: the program runs; $kernel_in: how many datagrams, or segments, the kernel
+# of c received.
+counted() {
+	local before after rc counter=UdpInDatagrams
+
+	[[ $1 == udp ]] || counter=TcpInSegs
+	read -r before < <(netns_counters c $counter)
+	netns_run c "${@:2}" > $log 2>&1 < /dev/null
+	rc=$?
+	read -r after < <(netns_counters c $counter)
+	kernel_in=$((after - before))
+	((rc == 0)) || tail -30 $log
+	return $rc
+}
+
+says() {
+	grep -qE "$1" $log || { tail -40 $log && false; }
+}

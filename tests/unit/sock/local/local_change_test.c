@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A sender whose destination the kernel serves until a receiver is there; it is the receiver's socket. */
+#include "receiver_fixture.h"
+
+static struct local_target target;
+static struct dst_found found;
+static struct endpoint there;
+static int plain = -1; /* what the kernel delivers to */
+
+static int begin_change(void **state)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = HERE};
+	socklen_t len = sizeof(at);
+
+	begin(state);
+	open_writer();
+	plain = socket(AF_INET, SOCK_DGRAM, 0);
+	assert_int_equal(bind(plain, (struct sockaddr *)&at, len), 0);
+	assert_int_equal(getsockname(plain, (struct sockaddr *)&at, &len), 0);
+	there = (struct endpoint){addr_v4(HERE), at.sin_port};
+	target = (struct local_target){.gen = 7, .writer = writer, .end = end};
+	found = (struct dst_found){
+		.src = addr_v4(HERE),
+		.local = {.target = &target, .gen = 7, .looked = local_dir_generation()}};
+	return 0;
+}
+
+static int finish_change(void **state)
+{
+	close(plain);
+	return finish(state);
+}
+
+static struct dst the_kernels(nsec_t age, uint32_t looked)
+{
+	return (struct dst){.verdict = VERDICT_LOOPBACK,
+			    .local = {.at = clock_now() - age, .looked = looked}};
+}
+
+static int by_kernel(const struct dst *dst)
+{
+	int rc;
+
+	assert_true(ring_hold_cold(local_ring()));
+	rc = local_by_kernel(so, dst);
+	ring_release_cold(local_ring());
+	return rc;
+}
+
+static void by_twin(int phase)
+{
+	struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_addr.s_addr = HERE, .sin_port = there.port};
+	char byte = 'k';
+	struct iovec iov = {&byte, 1};
+	struct msghdr msg = {
+		.msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &iov, .msg_iovlen = 1};
+
+	assert_int_equal(local_by_twin(sock_ref_of(so), &msg, 0, phase), 1);
+	assert_int_equal(recv(plain, &byte, 1, 0), 1);
+}
+
+static int change(void)
+{
+	int rc;
+
+	assert_true(control_lock());
+	rc = local_change(so, &there, &found);
+	control_unlock();
+	return rc;
+}
+
+static void leave_to_kernel(void)
+{
+	assert_true(control_lock());
+	local_note_kernels(so->udp.local, &there, found.local.looked);
+	assert_true(local_is_kernels(so->udp.local, &there, found.local.looked));
+	control_unlock();
+}
+
+/* Is a mark next in the ring? */
+static bool has_mark(void)
+{
+	struct record_ring_reader *r = &so->udp.local->reader;
+	bool mark;
+
+	if (record_ring_peek(r))
+		return false;
+	mark = r->record.is_mark;
+	record_ring_consume(r);
+	return mark;
+}
+
+static void test_the_first_datagram_follows_no_other(void **state)
+{
+	assert_int_equal(change(), 0);
+	assert_false(has_mark());
+}
+
+static void test_what_the_kernel_has_got_comes_first(void **state)
+{
+	leave_to_kernel();
+	assert_int_equal(change(), 0);
+	assert_true(has_mark());
+	assert_false(local_is_kernels(so->udp.local, &there, found.local.looked));
+	assert_int_equal(change(), 0);
+	assert_false(has_mark());
+}
+
+static void test_a_change_waits_for_calls_under_way(void **state)
+{
+	struct dst dst = the_kernels(0, local_dir_generation());
+	uint32_t looked = found.local.looked;
+	int phase = by_kernel(&dst), next;
+
+	assert_in_range(phase, 0, 1);
+	leave_to_kernel();
+	assert_int_equal(change(), -EAGAIN);
+	assert_false(has_mark());
+	assert_int_not_equal(found.local.looked, looked); /* it is tried again */
+	/* Also for those that have begun since. */
+	next = by_kernel(&dst);
+	assert_int_not_equal(next, phase);
+	by_twin(phase);
+	assert_int_equal(change(), -EAGAIN);
+	by_twin(next);
+	assert_int_equal(change(), 0);
+	assert_true(has_mark());
+}
+
+static void test_another_destination_of_the_socket_keeps_nobody_waiting(void **state)
+{
+	struct dst dst = the_kernels(0, local_dir_generation());
+	int phase;
+
+	for (int i = 0; i < 5; i++) {
+		phase = by_kernel(&dst);
+		by_twin(phase);
+		leave_to_kernel();
+		assert_int_equal(change(), 0);
+		assert_true(has_mark());
+		assert_int_not_equal(by_kernel(&dst), phase);
+		by_twin(!phase);
+	}
+}
+
+static void test_a_ring_without_room_leaves_it_to_the_kernel(void **state)
+{
+	leave_to_kernel();
+	record_ring_set_limit(&so->udp.local->reader, 0);
+	assert_int_equal(record_ring_writer_open(&target.writer, writer.shared, writer.cells,
+						 writer.number),
+			 0);
+	assert_int_equal(change(), -ENOBUFS);
+	target.gen++; /* it has ended */
+	assert_int_equal(change(), -ESTALE);
+	assert_false(has_mark());
+}
+
+static void test_a_change_of_the_directory_is_a_reason_to_look_again(void **state)
+{
+	struct dst dst = the_kernels(0, local_dir_generation() - 1);
+
+	assert_in_range(by_kernel(&dst), 0,
+			1); /* not at once: others may come and go all the time */
+	dst.local.at -= NSEC_PER_SEC;
+	assert_int_equal(by_kernel(&dst), -ESTALE);
+	dst.local.looked = local_dir_generation();
+	assert_in_range(by_kernel(&dst), 0, 1);
+	dst.local.at = 0; /* nobody looks */
+	assert_int_equal(by_kernel(&dst), SOCK_KERNEL);
+	dst = the_kernels(NSEC_PER_SEC, local_dir_generation() - 1);
+	so->udp.local->kernel_only = true;
+	assert_int_equal(by_kernel(&dst), SOCK_KERNEL);
+}
+
+#undef TEST
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_change, finish_change)
+
+static const struct CMUnitTest tests[] = {
+	TEST(test_the_first_datagram_follows_no_other),
+	TEST(test_what_the_kernel_has_got_comes_first),
+	TEST(test_a_change_waits_for_calls_under_way),
+	TEST(test_another_destination_of_the_socket_keeps_nobody_waiting),
+	TEST(test_a_ring_without_room_leaves_it_to_the_kernel),
+	TEST(test_a_change_of_the_directory_is_a_reason_to_look_again),
+};
+
+VMA_TEST_MAIN("local_change", tests, setup, teardown)
