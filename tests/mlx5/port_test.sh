@@ -63,16 +63,6 @@ perf() {
 	return 1
 }
 
-# asleep PID: does it use no processor for 100 ms?
-asleep() {
-	local before after
-
-	before=$(awk '{ print $14 + $15 }' "/proc/$1/stat")
-	read -rt 0.1 <> <(:)
-	after=$(awk '{ print $14 + $15 }' "/proc/$1/stat")
-	((after - before <= 2))
-}
-
 saw=$(kernel_saw)
 check "a server opens the card" on_card "$probe" serve udp:7000:recv udp:7001:epoll udp:7002:poll tcp:7000:recv tcp:7001:epoll tcp:7002:select || cat $log
 check "it is the mlx5 port" grep -q 'mlx0: mlx5 port: .* zero-copy' $log
@@ -82,7 +72,7 @@ check "... to a thread in epoll_wait" answered udp 7001 50
 check "... in poll" answered udp 7002 50
 check "... a connection, in epoll_wait" answered tcp 7001 50
 check "... in select" answered tcp 7002 50
-check "the server sleeps when nothing arrives" await 30 asleep $spawned
+check "the server sleeps when nothing arrives" netns_rests $spawned
 check "and wakes up" answered udp 7001 5
 check "... for a connection" answered tcp 7001 5
 check "the kernel saw none of it" test "$saw" = "$(kernel_saw)"

@@ -299,6 +299,55 @@ netns_spawn() {
 	await "${NETNS_READY:-30}" is_ready "$log" "$spawned" && ! is_gone "$spawned"
 }
 
+# netns_threads PID...: for each thread its wake-ups and nanoseconds of processor time so far. Clock
+# ticks would charge a whole tick to the thread that runs when it ends.
+netns_threads() {
+	local pid files=()
+
+	for pid; do
+		files+=(/proc/"$pid"/task/*/{schedstat,status})
+	done
+	awk '
+		{ thread = FILENAME; sub("/[a-z]*$", "", thread) }
+		FILENAME ~ /schedstat$/ { ran[thread] = $1 }
+		$1 == "voluntary_ctxt_switches:" { print thread, $2, ran[thread] }' "${files[@]}"
+} 2> /dev/null
+
+# netns_used BEFORE AFTER, of netns_threads: the wake-ups of the thread with most of them, and the
+# microseconds of all. False if these are not the same threads.
+netns_used() {
+	awk '
+		!($1 in woke) { woke[$1] = $2; ran[$1] = $3; alone++; next }
+		{ alone--; ns += $3 - ran[$1]; if ($2 - woke[$1] > most) most = $2 - woke[$1] }
+		END { print most + 0, int(ns / 1000); exit alone != 0 }' <<< "$1"$'\n'"$2"
+}
+
+# netns_rests PID...: do these processes come to rest, and stay so for three seconds? Then no thread
+# wakes up more than twice a second ($NETNS_WAKEUPS; that of the library does once), and all together
+# use half a per cent of a processor. What spins, polls or wakes up periodically never lets them, on any machine.
+# Work that ends, as that of a start, only makes the three seconds begin again.
+netns_rests() {
+	local end=$((SECONDS + 60)) pid before='' after='' began=0 at=0 woke=0 us=0 used most=$((3 * ${NETNS_WAKEUPS:-2}))
+
+	[[ $(< /proc/self/schedstat) != "0 "* ]] || die "the kernel does not count processor time"
+	while ((at - began < 3000000 || !began)); do
+		((SECONDS < end)) || {
+			echo "     no rest: $woke wake-ups of a thread, $us us"
+			return 1
+		}
+		sleep 0.2
+		at=${EPOCHREALTIME/[.,]/}
+		after=$(netns_threads "$@")
+		for pid; do
+			! is_gone "$pid" || return 1
+		done
+		used=$(netns_used "$before" "$after") && read -r woke us <<< "$used" && ((woke <= most && us < 15000)) && continue
+		before=$after
+		began=${EPOCHREALTIME/[.,]/}
+	done
+	echo "     $woke wake-ups of a thread, $us us in 3 s"
+}
+
 # netns_kill PID...: kills with SIGKILL, and waits for the end.
 netns_kill() {
 	kill -KILL "$@"

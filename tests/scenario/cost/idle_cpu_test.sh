@@ -12,38 +12,6 @@ netns_enter "$self" "$@"
 probe=$(netns_find_probe) || exit 1
 netns_pair ""
 
-# Processor time of all its threads, in microseconds. Clock ticks would charge a whole tick to the
-# thread that runs when it ends, and timers expire at that time.
-used() {
-	local ns rest sum=0
-
-	while read -r ns rest; do
-		((sum += ns / 1000))
-	done < <(cat /proc/"$1"/task/*/schedstat)
-	echo $sum
-}
-
-# Its threads poll until their budget is spent, after a start and after a wake-up.
-is_quiet() {
-	local before
-
-	before=$(used "$1")
-	sleep 0.3 # what is measured
-	(($(used "$1") - before < 2000))
-}
-
-# idle PID: less than 15 ms in three seconds, half a per cent.
-idle() {
-	local before spent
-
-	await 30 is_quiet "$1" || return 1
-	before=$(used "$1")
-	sleep 3 # what is measured
-	spent=$(($(used "$1") - before))
-	echo "     $spent us in 3 s"
-	((spent < 15000))
-}
-
 answered() {
 	netns_run c "" "$probe" ask "$@" > $netns_tmp/ask
 	grep -q answers $netns_tmp/ask || { cat $netns_tmp/ask; return 1; }
@@ -55,14 +23,14 @@ check "the receivers start" netns_spawn $netns_tmp/serve s "$lib" "$probe" serve
 server=$spawned
 check "an idle connection" netns_spawn $netns_tmp/hold c "" "$probe" hold $netns_server 7005
 check "another" netns_spawn $netns_tmp/hold2 c "" "$probe" hold $netns_server 7006
-check "idle from the start" idle $server
+check "idle from the start" netns_rests $server
 before=$(netns_counters s UdpInDatagrams TcpInSegs)
 for port in 7001 7002 7003 7004; do
 	check "udp $port wakes up" answered udp $netns_server $port 3
 	check "tcp $port wakes up" answered tcp $netns_server $port 3
 done
 [[ -z $lib ]] || check "bypasses the kernel" test "$before" = "$(netns_counters s UdpInDatagrams TcpInSegs)"
-check "idle again" idle $server
+check "idle again" netns_rests $server
 
 # Connects to each socket of the library that has an address, while the library has no free
 # descriptor, and closes.
@@ -92,7 +60,7 @@ if [[ -n $lib ]]; then
 	prlimit --pid $server --nofile="$(first_free $server)":1024
 	connect_to_all > $netns_tmp/connected
 	check "another process connects" grep -q libvma/xdp- $netns_tmp/connected
-	check "idle without descriptors" idle $server
+	NETNS_WAKEUPS=20 check "idle without descriptors" netns_rests $server
 	prlimit --pid $server --nofile=1024:1024
 	check "a new process starts" netns_spawn $netns_tmp/newcomer s "$lib" "$probe" serve udp:7101:recv
 	before=$(netns_counters s UdpInDatagrams TcpInSegs)

@@ -24,3 +24,18 @@ stops() {
 }
 is_local() { grep -q 'closed (accelerated, local)' $netns_tmp/log; }
 is_kernel() { ! grep -q 'accelerated, local' $netns_tmp/log; }
+
+# rests LIB: do the server and a client rest while both wait for the other?
+rests() {
+	local rc
+
+	vma_env=(VMA_TRACELEVEL=debug VMA_LOG_FILE=$netns_tmp/log)
+	rm -f $netns_tmp/log
+	netns_spawn $netns_tmp/said s "$1" $(ends idle $port) || die "no client: $(< $netns_tmp/said)"
+	vma_env=()
+	netns_rests $server $spawned
+	rc=$?
+	kill $spawned
+	wait $spawned
+	return $rc
+}
