@@ -13,7 +13,7 @@ OPTIONS = {"addr": socket.SO_REUSEADDR, "port": socket.SO_REUSEPORT}
 
 def udp(port=0):
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.settimeout(20)
+    sock.settimeout(50)
     if port:
         sock.bind((HOST, port))
     return sock
@@ -26,13 +26,17 @@ def serve(port, name, option, addr=HOST):
     sock.bind((addr, int(port)))
     print("ready", flush=True)
     while True:
-        _, peer = sock.recvfrom(100)
-        sock.sendto(name.encode(), peer)
+        question, peer = sock.recvfrom(100)
+        sock.sendto(question + b" " + name.encode(), peer)
 
 
-def answer(sock, port):
-    sock.sendto(b"who?", (HOST, int(port)))
-    return sock.recv(100).decode()
+def answer(sock, port, question=0):
+    """Each question has a number, because answers to earlier ones may come late."""
+    sock.sendto(b"%d" % question, (HOST, int(port)))
+    while True:
+        number, name = sock.recv(100).decode().split()
+        if int(number) == question:
+            return name
 
 
 def ask(port):
@@ -49,11 +53,13 @@ def follow(port, *names):
     """A server that has ended does not answer the last one."""
     sock = udp()
     sock.settimeout(0.2)
+    question = 0
     for i, name in enumerate(names):
         said = None
         while said != name:
+            question += 1
             try:
-                said = answer(sock, port)
+                said = answer(sock, port, question)
             except (TimeoutError, ConnectionRefusedError):
                 pass
         print("now" if i else "ready", name, flush=True)

@@ -64,12 +64,12 @@ port=$((port + 1))
 serves "$lib" first addr
 follows first second first plain first
 serves "$lib" second addr
-check "the last one that was bound is answered for" await 20 is_now second
+check "the last one that was bound is answered for" await 60 is_now second
 ends second
-check "when it ends, the one before" await 20 is_now first
+check "when it ends, the one before" await 60 is_now first
 serves "" plain addr
-check "a server without the library" await 20 is_now plain
+check "a server without the library" await 60 is_now plain
 ends plain
-check "... that ends" await 20 is_now first
+check "... that ends" await 60 is_now first
 ends first
 verdict
