@@ -30,15 +30,19 @@ no_xdp() {
 
 taken=0
 for ((round = 1; round <= rounds; round++)); do
+	# Half of them die at any moment of the start, half once they have the interface.
 	msec=$((RANDOM % 400))
+	from="its start"
+	((round % 2)) || from="it had the interface"
 	netns_exec c "" 0-1023 "$probe" flood $netns_server 7000 > /dev/null 2>&1 < /dev/null &
 	flood=$!
 	netns_exec s "$lib" 0-1023 "$probe" serve udp:7000:poll tcp:7000:recv > $netns_tmp/killed 2>&1 < /dev/null &
 	victim=$!
+	((round % 2)) || [[ -z $lib ]] || await 30 netns_has_xdp s v0 || die "it never had the interface"
 	sleep "$(printf '0.%03d' $msec)" # the random moment itself
 	! netns_has_xdp s v0 || taken=$((taken + 1))
 	netns_kill $victim
-	check "round $round, killed after $msec ms: no XDP program is left" await 30 no_xdp || ip -n s link show v0
+	check "round $round, killed $msec ms after $from: no XDP program is left" await 30 no_xdp || ip -n s link show v0
 	netns_kill $flood
 	check "... the kernel takes over" netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv
 	check "... reached by udp" reached udp

@@ -11,9 +11,10 @@
  *		within SECONDS is missing. Prints "NAME COUNT" for each
  *		socket that answered first, "missing COUNT", and "other COUNT" for second
  *		answers by other sockets.
- *	sharers hear IP PORT COUNT
- *		sends COUNT datagrams to IP, which may be a group or broadcast; prints all
- *		sockets that answer.
+ *	sharers hear IP PORT COUNT SOCKETS SECONDS
+ *		sends COUNT datagrams to IP, which may be a group or broadcast; each after
+ *		SOCKETS answers to the one before, or SECONDS, and then no more. Prints
+ *		all sockets that answered.
  *
  * Every wait has a timeout.
  */
@@ -242,22 +243,34 @@ static int ask(char **argv)
 	return 0;
 }
 
+/* False: no answer. */
+static bool hear_one(int fd, int msec)
+{
+	char name[64];
+	ssize_t n = readable(fd, msec) ? recv(fd, name, 63, 0) : -1;
+
+	if (n <= 0)
+		return false;
+	name[n] = '\0';
+	count_name(name);
+	return true;
+}
+
 static int hear(char **argv)
 {
 	struct sockaddr_in sin = address(argv[0], atoi(argv[1]));
 	int fd = socket(AF_INET, SOCK_DGRAM, 0), one = 1;
-	char name[64];
-	ssize_t n;
+	int sockets = atoi(argv[3]), msec = atoi(argv[4]) * 1000, left = 0;
 
 	setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &one, sizeof(one));
-	for (int i = 0; i < atoi(argv[2]); i++) {
+	for (int i = 0; i < atoi(argv[2]) && left <= 0; i++) {
 		if (sendto(fd, "?", 1, 0, (struct sockaddr *)&sin, sizeof(sin)) != 1)
 			die("sendto");
-		while (readable(fd, 100) && (n = recv(fd, name, 63, 0)) > 0) {
-			name[n] = '\0';
-			count_name(name);
-		}
+		for (left = sockets; left > 0 && hear_one(fd, msec); left--)
+			;
 	}
+	while (hear_one(fd, 100)) /* more than there should be */
+		;
 	print_names();
 	return 0;
 }
@@ -268,7 +281,7 @@ int main(int argc, char **argv)
 		return serve(argv + 2);
 	if (argc == 7 && !strcmp(argv[1], "ask"))
 		return ask(argv + 2);
-	if (argc == 5 && !strcmp(argv[1], "hear"))
+	if (argc == 7 && !strcmp(argv[1], "hear"))
 		return hear(argv + 2);
 	fprintf(stderr, "usage: see the top of tests/scenario/processes/sharers.c\n");
 	return 2;
