@@ -104,7 +104,8 @@ spawned=$!
 exec {input}> $netns_tmp/fifo
 await 30 grep -q '^ready' $log || die "no connection"
 port=$(awk '/^ready/ { print $2 }' $log)
-check "no retransmission so far" test "$(ring retransmits) $(socket 3 retransmits)" == "0 0"
+# Usually none: a late acknowledgement makes one.
+sooner=$(ring retransmits)
 netns_exec s "" 0-1023 tcpdump --immediate-mode -Uni v0 -w $netns_tmp/pcap "tcp src port $port" 2> $netns_tmp/tcpdump &
 tcpdump=$!
 await 30 grep -q 'listening on' $netns_tmp/tcpdump || die "no tcpdump"
@@ -118,12 +119,12 @@ acknowledged() {
 check "it is back: the byte is acknowledged" await 30 acknowledged
 agree() {
 	seen=$(seen)
-	[[ $(ring retransmits) == $((seen - 1)) && $(socket 3 retransmits) == $((seen - 1)) ]]
+	[[ $(ring retransmits) == $((seen - 1 + sooner)) && $(socket 3 retransmits) == $((seen - 1 + sooner)) ]]
 }
 check "the socket and the ring count what the peer's tcpdump has seen" await 30 agree
 kill $tcpdump
 wait $tcpdump
-check "... in view 3" eval 'timeout 30 "$vma" stat -k $dir -p $spawned -v 3 -c 1 | grep -qE "^Retransmissions: +$((seen - 1))$"'
+check "... in view 3" eval 'timeout 30 "$vma" stat -k $dir -p $spawned -v 3 -c 1 | grep -qE "^Retransmissions: +$((seen - 1 + sooner))$"'
 exec {input}>&-
 wait $spawned
 verdict

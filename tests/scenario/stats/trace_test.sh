@@ -84,14 +84,15 @@ check "a connection begins" is "$(words 'socket .* -> CONN[A-Z]+|TCP .* -> [A-Z_
 	"socket OPEN -> CONNECTING,TCP CLOSED -> SYN_SENT,TCP SYN_SENT -> ESTABLISHED,socket CONNECTING -> CONNECTED"
 check "... which is named" says 'fd 4 tcp 10\.9\.0\.1:[0-9]+ 10\.9\.0\.2:7000 #[0-9]+  TCP SYN_SENT' "$vma" trace $pid
 check "a socket that falls back" says 'fd 8 udp .*falls back to the kernel: an option is set' "$vma" trace $pid
-check "no loss so far" is "$(events retransmit)" 0
+# Usually none: a late acknowledgement makes one.
+sooner=$(events retransmit)
 check "sleeps are left out" is "$(events sleep)" 0
 
 # ---- loss ----
 # What the server sends gets lost: our segments arrive, and no acknowledgement comes back.
 ip -n s route add blackhole 10.9.0.1 || die "no loss"
 echo "tcp 3" >&$fifo
-check "retransmissions" await 30 eval '(( $(events retransmit) >= 4 ))'
+check "retransmissions" await 30 eval '(( $(events retransmit) >= sooner + 4 ))'
 ip -n s route del blackhole 10.9.0.1
 check "... which help in the end" await 60 grep -q '^done tcp 3' $log
 check "... first a probe, then timeouts" is "$(words 'tail loss probe|retransmission timeout' --fd 4 | cut -d, -f1-2)" \
