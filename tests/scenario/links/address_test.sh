@@ -18,14 +18,21 @@ sys.path.insert(0, "tests/scenario/links")
 from peer import HERE, THERE, TCP_USER_TIMEOUT, connection, name, row_echo, run
 
 
+def await_gone(gone):
+    """Netlink tells the library, which tells nobody: until sends see it."""
+    while (name(prober.sendto, b"x", (THERE, 9)) == "ENETUNREACH") != gone:
+        time.sleep(0.01)
+    time.sleep(0.3)  # sockets that it looks at later
+
+
 def lose():
     run("ip addr del %s/24 dev v0" % HERE)
-    time.sleep(0.5)  # netlink tells the library, which tells nobody
+    await_gone(True)
 
 
 def regain():
     run("ip addr add %s/24 dev v0" % HERE)
-    time.sleep(0.5)  # netlink tells the library, which tells nobody
+    await_gone(False)
 
 
 def datagrams(*at):
@@ -170,6 +177,13 @@ def row_busy(port):
         t.join()
 
 
+def tell_changes():
+    await_gone(True)
+    print("gone", flush=True)
+    await_gone(False)
+    print("back", flush=True)
+
+
 def row_serve(port):
     """We are the server; the test looks at what the peer sees."""
     udp = datagrams(HERE, port)
@@ -183,6 +197,7 @@ def row_serve(port):
         listeners.append(s)
     socks = [udp, wild] + listeners
     print("ready", flush=True)
+    threading.Thread(target=tell_changes, daemon=True).start()
     while True:
         for s in select.select(socks, [], [])[0]:
             if s in listeners:
@@ -203,7 +218,6 @@ def row_serve(port):
 
 def row_client(port):
     """At the peer: asks our sockets; "lose" and "regain" are done by the test."""
-    socket.setdefaulttimeout(1)
     udp, wild = datagrams(), datagrams()
     udp.connect((HERE, port))
     wild.connect((HERE, port + 1))
@@ -215,6 +229,10 @@ def row_client(port):
                 return int(line.split()[2])
 
     def ask(when):
+        patience = 1 if when == "gone" else 30
+        socket.setdefaulttimeout(patience)
+        for s in (udp, wild, *streams):
+            s.settimeout(patience)
         for what, s in ("udp", udp), ("udp wildcard", wild), ("tcp", streams[0]), ("tcp wildcard", streams[1]):
             print(when, what, name(s.send, b"echo"), name(s.recv, 100))
         for i in (0, 1):
@@ -237,6 +255,8 @@ def row_client(port):
     ask("back")
 
 
+if sys.argv[1] not in ("echo", "client"):  # the peer's
+    prober = datagrams(HERE, 0)
 globals()["row_" + sys.argv[1]](int(sys.argv[2]))
 PY
 
@@ -277,11 +297,11 @@ served() {
 	exec 9> $netns_tmp/go.$1
 	await 30 says "$log" lose || cat "$log"
 	ip -n c addr del $netns_client/24 dev v0
-	sleep 0.5 # netlink tells the library, which tells nobody
+	await 30 grep -q '^gone' $netns_tmp/server.$1 || cat $netns_tmp/server.$1
 	echo >&9
 	await 30 says "$log" regain || cat "$log"
 	ip -n c addr add $netns_client/24 dev v0
-	sleep 0.5 # likewise
+	await 30 grep -q '^back' $netns_tmp/server.$1 || cat $netns_tmp/server.$1
 	echo >&9
 	exec 9>&-
 	check "the peer: the client ends" wait $client || cat "$log"
