@@ -322,12 +322,15 @@ def case_listen():
         kept.append(listener.accept())
 
 
-def case_connect(*addresses):
-    """How long the last connection of several takes to be made, in ms."""
-    for address in addresses:
-        begin = time.monotonic()
-        socket.create_connection((address, INBOX))
-    return int((time.monotonic() - begin) * 1000)
+def case_connect(which, *addresses):
+    """How long the last connection of several takes to be made, in ms: the min or max of three times."""
+    times = []
+    for _ in range(3):
+        for address in addresses:
+            begin = time.monotonic()
+            socket.create_connection((address, INBOX))
+        times.append(time.monotonic() - begin)
+    return int({"min": min, "max": max}[which](times) * 1000)
 
 
 def case_crash():

@@ -61,17 +61,17 @@ for how in struct number; do
 	check "SO_MAX_PACING_RATE of datagrams, 800 kbit/s as $how: $word ms" test "$word" -ge 700
 done
 
-# connects WHAT CONDITION VARIABLE...: to a listener, by two of its interfaces.
+# connects WHAT WHICH CONDITION VARIABLE...: to a listener, by two of its interfaces.
 connects() {
-	vma_env=(VMA_TRACELEVEL=warn "${@:3}")
+	vma_env=(VMA_TRACELEVEL=warn "${@:4}")
 	netns_spawn $netns_tmp/listener c "$lib" "${case_of[@]}" listen || die "no listener"
-	word=$(vma_env=() netns_run s "" "${case_of[@]}" connect 10.9.0.1 10.9.1.1 | sed -n 's/^=//p')
+	word=$(vma_env=() netns_run s "" "${case_of[@]}" connect "$2" 10.9.0.1 10.9.1.1 | sed -n 's/^=//p')
 	# shellcheck disable=SC2086 # an operator and a number
-	check "$1: $word ms" test "$word" $2
+	check "$1: $word ms" test "$word" $3
 	netns_kill $spawned
 }
-connects "a second connection at once" "-lt 900"
-connects "VMA_TCP_MAX_SYN_RATE holds for all interfaces" "-ge 900" VMA_TCP_MAX_SYN_RATE=1
+connects "a second connection at once" min "-lt 900"
+connects "VMA_TCP_MAX_SYN_RATE holds for all interfaces" max "-ge 900" VMA_TCP_MAX_SYN_RATE=1
 
 # ---- UDP
 
