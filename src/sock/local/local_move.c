@@ -59,9 +59,20 @@ static void begin_limbo(struct inet_sock *so)
 	__atomic_store_n(&waits, true, __ATOMIC_RELAXED);
 }
 
+/*
+ * The responder may move as soon as it has answered: does so, before this end has seen the
+ * answer?
+ */
+static bool is_established(struct inet_sock *so)
+{
+	if (!so->shm.established)
+		local_conn_look(so);
+	return so->shm.established;
+}
+
 bool local_move_waits(struct inet_sock *so)
 {
-	if (!so->shm.shared || !so->shm.established || !peer_moves(so))
+	if (!so->shm.shared || !is_established(so) || !peer_moves(so))
 		return false;
 	begin_limbo(so);
 	return true;
@@ -433,7 +444,7 @@ static struct inet_sock *find_moved(const struct local_message *m)
 
 		/* The other end may be here, too; and a later move may come first. */
 		if (so->shm.token == token && local_side_of(so) != m->socket &&
-		    so->shm.established && (int32_t)(m->value[2] - so->shm.moves_seen) > 0)
+		    is_established(so) && (int32_t)(m->value[2] - so->shm.moves_seen) > 0)
 			return so;
 	}
 	return NULL;

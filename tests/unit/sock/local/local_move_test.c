@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The responder moves to another process before the initiator has seen its answer. */
+#include "conn_fixture.h"
+
+#include <fcntl.h>
+
+#include "sock/local/local_link_internal.h"
+#include "sock/local/local_move.h"
+
+#define TOKEN 0x1122334455667788u
+
+static struct segment memory;
+static struct link_shared lanes;
+static struct local_link from_new_process; /* where the end goes on */
+
+static struct local_shared *in_memory(void)
+{
+	return (void *)local_slot(&memory, 0);
+}
+
+/* The end in a slot of a segment; its peer has answered, and left for another process. */
+static void begin_unseen(void)
+{
+	begin();
+	assert_int_equal(segment_create(&memory, LOCAL_SEGMENT, LOCAL_SEGMENT_SIZE), 0);
+	assert_int_equal(local_conn_open(so, local_slot(&memory, 0), LOCAL_RING_MIN), 0);
+	so->shm.token = TOKEN;
+	local_move_begin(so, 0);
+	/* release: as the responder stores them */
+	__atomic_store_n(&in_memory()->answer, LOCAL_ACCEPTED, __ATOMIC_RELEASE);
+	__atomic_store_n(&in_memory()->side[LOCAL_RESPONDER].moves, 1, __ATOMIC_RELEASE);
+}
+
+/* What the new process sends. */
+static void move_arrives(void)
+{
+	struct local_message message = {
+		.kind = LOCAL_MOVE,
+		.socket = LOCAL_RESPONDER,
+		.size = LOCAL_RING_MIN,
+		.value = {(uint32_t)TOKEN, (uint32_t)(TOKEN >> 32), 1},
+	};
+	int fd = sys_fd_hide(fcntl(memory.fd, F_DUPFD_CLOEXEC, 0));
+
+	from_new_process = (struct local_link){.process = 77, .sock = -1, .shared = &lanes};
+	list_init(&from_new_process.wanting);
+	assert_int_equal(notice_writer_open(&from_new_process.out, &lanes.to_initiator,
+					    NOTICE_CONNS, -1),
+			 0);
+	local_lock();
+	assert_true(local_take_move(&from_new_process, &message, &fd, 1));
+	local_unlock();
+}
+
+static void end_unseen(void)
+{
+	assert_true(ring_hold_cold(local_ring()));
+	end();
+	ring_release_cold(local_ring());
+	segment_close(&memory);
+	mem_free(from_new_process.ends);
+	mem_free(from_new_process.begun);
+	mem_free(from_new_process.left);
+}
+
+static void test_the_message_comes_before_the_answer_is_seen(void **state)
+{
+	(void)state;
+	assert_true(ring_hold_cold(local_ring()));
+	begin_unseen();
+	ring_release_cold(local_ring());
+	assert_false(so->shm.established);
+	move_arrives();
+	assert_true(so->shm.established);
+	assert_ptr_equal(so->shm.end.link, &from_new_process);
+	end_unseen();
+}
+
+/* The process that answered has ended meanwhile. */
+static void test_the_process_that_answered_has_ended(void **state)
+{
+	(void)state;
+	assert_true(ring_hold_cold(local_ring()));
+	begin_unseen();
+	so->shm.end.ops->died(&so->shm.end);
+	ring_release_cold(local_ring());
+	assert_false(so->shm.ended || so->shm.died);
+	move_arrives();
+	assert_ptr_equal(so->shm.end.link, &from_new_process);
+	assert_int_equal(sock_own_events(so), EPOLLOUT | EPOLLWRNORM);
+	end_unseen();
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_the_message_comes_before_the_answer_is_seen),
+	cmocka_unit_test(test_the_process_that_answered_has_ended),
+};
+
+VMA_TEST_MAIN("local_move", tests, setup, teardown)
