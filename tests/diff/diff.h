@@ -15,7 +15,7 @@
  * with _exit(). After each behaviour, its descriptors are closed (it says so if some are left)
  * and both sides meet.
  *
- * A transcript must not depend on chance: no times (in_time), no ephemeral ports
+ * A transcript must not depend on chance: no times (not_before), no ephemeral ports
  * (say_addr omits them), no numbers of segments.
  *
  * bazel test //tests/diff:SUITE_diff_test, or by hand, from the root of the tree:
@@ -31,6 +31,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+
+/* Milliseconds after which a wait for an event has failed: a slow machine needs less. */
+#define PATIENCE 30000
 
 struct behaviour {
 	const char *name; /* in its suite; NULL ends the list */
@@ -76,9 +79,10 @@ void say_events(const char *what, uint32_t events);
 /* Milliseconds of the monotonic clock. */
 long now_ms(void);
 
-/* "in time" if [lo, hi] ms have passed since began, otherwise how many. */
-void in_time(const char *what, long began, long lo, long hi);
-/* The same without upper bound, for a call that runs only once. */
+/*
+ * "too early" if fewer than lo ms have passed since began, for a call that runs only once. How much
+ * later depends on the machine.
+ */
 void not_before(const char *what, long began, long lo);
 
 /*
@@ -142,7 +146,7 @@ int tcp_pair(void);
 /* Called by both sides: each end is bound to port(0) and connected to the other end. */
 int udp_pair(void);
 
-/* Waits until fd has the events (poll), 5 s at most; says so if it does not. */
+/* Waits until fd has the events (poll), PATIENCE at most; says so if it does not. */
 void await(int fd, short events);
 
 void set_int(int fd, int level, int name, int value);
@@ -167,7 +171,7 @@ void expect_end(int fd);
 /*
  * ---- the right moment -------------------------------------------------------------------
  *
- * All of them wait 5 s at most, and say so when that was not enough. Nothing else sleeps
+ * All of them wait PATIENCE at most, and say so when that was not enough. Nothing else sleeps
  * (tests/lint/sleeps_test.sh).
  */
 
@@ -189,6 +193,8 @@ void arrive(void);
  * threads have nothing to do then.
  */
 void await_blocked(int tid);
+/* Waits until a process has ended, and nobody has waited for it. */
+void await_zombie(int pid);
 /*
  * Is there something to read, or does it arrive within msec?  The time begins anew as long as
  * another thread of this process (the library's) has work, for which a busy machine may not yet

@@ -544,7 +544,7 @@ static void refused_sends_client(void)
 {
 	int fd = udp_bound(1);
 	struct sockaddr_in to = server_addr(9);
-	long until = now_ms() + 15000;
+	long until = now_ms() + PATIENCE;
 	ssize_t n;
 
 	MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));

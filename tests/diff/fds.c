@@ -265,7 +265,7 @@ static void on_io(int sig, siginfo_t *info, void *context)
 
 static void await_signal(const char *what)
 {
-	for (int i = 0; i < 200 && !signals; i++) {
+	for (long until = now_ms() + PATIENCE; !signals && now_ms() < until;) {
 		struct pollfd none = {.fd = -1};
 
 		poll(&none, 1, 5);

@@ -94,7 +94,7 @@ static void udp_server(void)
 	ssize_t n = 0;
 
 	meet();
-	while (poll(&p, 1, 10000) == 1) {
+	while (poll(&p, 1, PATIENCE) == 1) {
 		n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
 		if (n > 0 && buf[0] == 'q')
 			break;
@@ -115,7 +115,7 @@ static void say_echo(int fd)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	char buf[100] = "";
 
-	for (int i = 0; i < 50 && buf[0] != 'a'; i++) {
+	for (long until = now_ms() + PATIENCE; buf[0] != 'a' && now_ms() < until;) {
 		(void)send(fd, "again", 5, 0);
 		while (buf[0] != 'a' && poll(&p, 1, 200) == 1)
 			(void)recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
@@ -229,7 +229,7 @@ static void values_client(void)
 	n_signals = n_in_order = n_right = 0;
 	MUST(sigaction(SIGRTMIN, &act, NULL));
 	child = spawn(sends_values, &self);
-	for (long began = now_ms(); n_signals < VALUES && now_ms() - began < 10000;)
+	for (long began = now_ms(); n_signals < VALUES && now_ms() - began < PATIENCE;)
 		udp_calls(fd);
 	join(child);
 	say("%d received, %d in order, %d right", n_signals, n_in_order, n_right);

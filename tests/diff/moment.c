@@ -19,7 +19,6 @@
 #include "tests/diff/diff.h"
 #include "tests/diff/worker.h"
 
-#define PATIENCE 15000
 #define WORK_MS 1000
 #define LOOKS 10	/* one millisecond apart */
 #define TRIES 50	/* of a timeout */
@@ -120,6 +119,20 @@ void await_blocked(int tid)
 		}
 	}
 	say("set-up: a thread is not blocked, but '%c'", before.state);
+}
+
+void await_zombie(int pid)
+{
+	long until = now_ms() + PATIENCE;
+	struct look look = {0};
+
+	while (look.state != 'Z' && now_ms() < until) {
+		(void)look_at(pid, &look);
+		if (look.state != 'Z')
+			sleep_ms(1);
+	}
+	if (look.state != 'Z')
+		say("set-up: a process has not ended, but is '%c'", look.state);
 }
 
 bool arrives(int fd, int msec)

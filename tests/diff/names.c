@@ -56,7 +56,7 @@ static void underscores(void)
 	SAY(__connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	SAY(__write(fd, "one", 3));
 	pfd.fd = fd;
-	SAY(__poll(&pfd, 1, 5000));
+	SAY(__poll(&pfd, 1, PATIENCE));
 	say_bytes(buf, (size_t)MUST(__read(fd, buf, sizeof(buf))));
 	SAY(__send(fd, "two", 3, 0));
 	FD_ZERO(&set);

@@ -732,7 +732,7 @@ static int wait_for_it(void *arg)
 	set_nonblocking(fd, true);
 	MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &ev));
 	for (int i = 0; i < 2; i++) {
-		SAY(epoll_wait(set, &ev, 1, 5000));
+		SAY(epoll_wait(set, &ev, 1, PATIENCE));
 		pong(fd);
 	}
 	SAY(recv(fd, &ev, 1, 0));

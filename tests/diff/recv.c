@@ -289,7 +289,7 @@ static void timeout_tcp_client(void)
 	set_timeout(fd, SO_RCVTIMEO, 100);
 	SAY_TIMEOUT(95000, recv(fd, buf, 20, 0));
 	SAY_TIMEOUT(95000, read(fd, buf, 20));
-	set_timeout(fd, SO_RCVTIMEO, 15000);
+	set_timeout(fd, SO_RCVTIMEO, PATIENCE);
 	alarm_in(50, SA_RESTART);
 	SAY(recv(fd, buf, 20, 0));
 	no_alarm();
@@ -307,7 +307,7 @@ static void timeout_udp_client(void)
 	set_timeout(fd, SO_RCVTIMEO, 100);
 	SAY_TIMEOUT(95000, recv(fd, buf, 20, 0));
 	SAY_TIMEOUT(95000, recvmsg(fd, &msg, 0));
-	set_timeout(fd, SO_RCVTIMEO, 15000);
+	set_timeout(fd, SO_RCVTIMEO, PATIENCE);
 	alarm_in(50, SA_RESTART);
 	SAY(recv(fd, buf, 20, 0));
 	no_alarm();

@@ -61,7 +61,7 @@ static void collect(const int fds[], int n, int total, int counts[])
 	memset(counts, 0, (size_t)n * sizeof(*counts));
 	for (int i = 0; i < n; i++)
 		p[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-	while (got < total && poll(p, (nfds_t)n, 3000) > 0) {
+	while (got < total && poll(p, (nfds_t)n, PATIENCE) > 0) {
 		for (int i = 0; i < n; i++) {
 			char buf[10];
 
@@ -403,7 +403,7 @@ static void ready_server(void)
 		MUST(epoll_ctl(ep, EPOLL_CTL_ADD, fds[i], ev));
 	}
 	meet();
-	SAY(epoll_wait(ep, ev, SOCKETS, 3000));
+	SAY(epoll_wait(ep, ev, SOCKETS, PATIENCE));
 	SAY(poll(p, SOCKETS, 0));
 	for (int i = 0; i < SOCKETS; i++)
 		ready += p[i].revents == POLLIN;
@@ -522,7 +522,7 @@ static void accept_all(const int fds[], int n, int total, int conns[], int count
 	memset(counts, 0, (size_t)n * sizeof(*counts));
 	for (int i = 0; i < n; i++)
 		p[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-	while (got < total && poll(p, (nfds_t)n, 3000) > 0) {
+	while (got < total && poll(p, (nfds_t)n, PATIENCE) > 0) {
 		for (int i = 0; i < n; i++) {
 			int fd;
 

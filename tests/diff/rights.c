@@ -182,9 +182,9 @@ static int wait_for_go(void *arg)
 
 static long pass_in_time(int way, int fd)
 {
-	long rc = -1;
+	long rc = -1, until = now_ms() + PATIENCE;
 
-	for (int i = 0; i < 500 && rc < 0; i++) {
+	while (rc < 0 && now_ms() < until) {
 		rc = way_pass(way, &fd, 1);
 		if (rc < 0)
 			let_pass(10, "another thread learns it");

@@ -31,7 +31,7 @@
 #include "tests/diff/intended.h"
 #include "tests/diff/worker.h"
 
-#define LIMIT_MS 60000 /* for one behaviour */
+#define LIMIT_MS (4 * PATIENCE) /* for one behaviour */
 #define MAX_BEHAVIOURS 256
 #define FIRST_PORT 2000
 #define PORTS_MODE (MAX_BEHAVIOURS * (int)PORTS_EACH)
@@ -244,8 +244,8 @@ static int run_from(int mode, int first)
 				limit = msec() + LIMIT_MS;
 		}
 		/* When one side died, the other one ends, too: wait a moment for its reason. */
-		if (open[SERVER] != open[CLIENT] && limit > msec() + 5000)
-			limit = msec() + 5000;
+		if (open[SERVER] != open[CLIENT] && limit > msec() + PATIENCE)
+			limit = msec() + PATIENCE;
 	}
 	for (int i = 0; i < SIDES; i++) {
 		int at = finish(&sides[i], mode, i, late);

@@ -147,10 +147,10 @@ static void fresh_in_set_client(void)
 	ep_say("fresh again", ep, 8, 0);
 	meet();
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
-	ep_say("connected", ep, 8, 2000);
+	ep_say("connected", ep, 8, PATIENCE);
 	ep_say("connected, again", ep, 8, 0);
 	meet();
-	ep_say("data", ep, 8, 2000);
+	ep_say("data", ep, 8, PATIENCE);
 	ep_say("data, again", ep, 8, 0);
 	SAY(recv(fd, &to, 10, 0));
 	meet();
@@ -451,7 +451,7 @@ static void full_client(void)
 	ep_add(ep, fd, EPOLLOUT | EPOLLET, 1);
 	ep_say("full", ep, 8, 0);
 	tell(total);
-	ep_say("space", ep, 8, 3000);
+	ep_say("space", ep, 8, PATIENCE);
 	look("space", fd);
 	meet();
 	close(fd);
@@ -560,12 +560,12 @@ static void lowat_client(void)
 	meet();
 	await_bytes(fd, 10);
 	look("10 of 10", fd);
-	ep_say("10 of 10", ep, 8, 1000);
+	ep_say("10 of 10", ep, 8, PATIENCE);
 	SAY(recv(fd, buf, 3, 0));
 	look("7 of 10", fd);
 	set_int(fd, SOL_SOCKET, SO_RCVLOWAT, 7);
 	look("7 of 7", fd);
-	ep_say("7 of 7", ep, 8, 1000);
+	ep_say("7 of 7", ep, 8, PATIENCE);
 	set_int(fd, SOL_SOCKET, SO_RCVLOWAT, 100);
 	look("7 of 100", fd);
 	meet();

@@ -17,7 +17,6 @@
 #define THREADS 4
 #define ROUNDS 40
 #define SOCKETS 6
-#define LIMIT 8000 /* milliseconds that a thread waits if nothing wakes it */
 
 /* Shared by the threads of a behaviour. The counters are sums. */
 static struct {
@@ -94,7 +93,7 @@ static void *accepting(void *set)
 {
 	struct epoll_event event;
 
-	while (!stopped() && epoll_wait(*(int *)set, &event, 1, LIMIT) == 1) {
+	while (!stopped() && epoll_wait(*(int *)set, &event, 1, 2 * PATIENCE) == 1) {
 		if (event.data.u32 == 1)
 			accept_all(our.fd[0]);
 	}
@@ -140,7 +139,7 @@ static void connecting_client(void)
 	for (int i = 0; i < ROUNDS; i++) {
 		int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
 
-		set_timeout(fd, SO_RCVTIMEO, LIMIT / 2);
+		set_timeout(fd, SO_RCVTIMEO, PATIENCE);
 		MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));
 		answered += recv(fd, &c, 1, 0) == 1;
 		close(fd);
@@ -171,7 +170,7 @@ static void *answering(void *set)
 {
 	struct epoll_event event;
 
-	while (!stopped() && epoll_wait(*(int *)set, &event, 1, LIMIT) == 1) {
+	while (!stopped() && epoll_wait(*(int *)set, &event, 1, 2 * PATIENCE) == 1) {
 		if (event.data.u32 > SOCKETS)
 			continue;
 		count(&our.events);
@@ -185,7 +184,7 @@ static void *answering_once(void *set)
 	struct epoll_event event;
 	int ep = *(int *)set;
 
-	while (!stopped() && epoll_wait(ep, &event, 1, LIMIT) == 1) {
+	while (!stopped() && epoll_wait(ep, &event, 1, 2 * PATIENCE) == 1) {
 		int fd;
 
 		if (event.data.u32 > SOCKETS)
@@ -232,7 +231,7 @@ static void asking_client(void)
 	int fd = udp_bound(0), answered = 0;
 	char buf[16];
 
-	set_timeout(fd, SO_RCVTIMEO, LIMIT / 2);
+	set_timeout(fd, SO_RCVTIMEO, PATIENCE);
 	meet();
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct sockaddr_in to = server_addr(i % SOCKETS);
@@ -251,7 +250,7 @@ static void burst_client(void)
 	int fd = udp_bound(0), answered = 0;
 	char buf[16];
 
-	set_timeout(fd, SO_RCVTIMEO, LIMIT / 2);
+	set_timeout(fd, SO_RCVTIMEO, PATIENCE);
 	meet();
 	for (int i = 0; i < ROUNDS / 4; i++) {
 		for (unsigned k = 0; k < SOCKETS; k++) {
@@ -276,7 +275,7 @@ static void *waiting(void *set)
 	struct epoll_event event = {0};
 
 	waiting_tid = gettid();
-	if (epoll_wait(*(int *)set, &event, 1, LIMIT) == 1)
+	if (epoll_wait(*(int *)set, &event, 1, 2 * PATIENCE) == 1)
 		our.events = event.data.u32;
 	return NULL;
 }
@@ -340,7 +339,7 @@ static bool is_seen(int ep, unsigned name)
 	struct epoll_event event;
 
 	for (int i = 0; i < 500; i++) {
-		if (epoll_wait(ep, &event, 1, LIMIT) == 1 && event.data.u32 == name)
+		if (epoll_wait(ep, &event, 1, 2 * PATIENCE) == 1 && event.data.u32 == name)
 			return true;
 	}
 	return false;

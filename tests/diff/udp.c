@@ -89,7 +89,7 @@ static void oob_server(void)
 	n = SAY(recv(fd, buf, sizeof(buf), MSG_OOB));
 	say_bytes(buf, (size_t)n);
 	/* Through an emulated card the next one may come a moment later. */
-	poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 5000);
+	poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, PATIENCE);
 	SAY(recv(fd, buf, sizeof(buf), MSG_OOB | MSG_DONTWAIT));
 	SAY(recv(fd, buf, sizeof(buf), 0));
 	close(fd);

@@ -75,12 +75,12 @@ static int look_by_select(int fd, int msec)
 	return select(fd + 1, &set, NULL, NULL, &tv);
 }
 
-/* Is there a connection? Waits for it, at most five seconds, unless it is the first check. */
+/* Is there a connection? Waits for it, PATIENCE at most, unless it is the first check. */
 static void look(const struct crew *crew, int epfd, bool first)
 {
 	struct pollfd pfd = {.fd = crew->fd, .events = POLLIN};
 	struct epoll_event ev;
-	int msec = first ? 0 : 5000;
+	int msec = first ? 0 : PATIENCE;
 
 	switch (crew->how) {
 	case BY_ACCEPT:
@@ -235,7 +235,7 @@ static void datagrams_server(void)
 	int fd = udp_bound(1), pid;
 	struct crew *crew = crew_of(fd, BY_ACCEPT);
 
-	set_timeout(fd, SO_RCVTIMEO, 5000);
+	set_timeout(fd, SO_RCVTIMEO, PATIENCE);
 	pid = spawn(receive, crew);
 	await_ready(crew);
 	meet();
@@ -293,7 +293,7 @@ static int talk_by_epoll(void *arg)
 	become_nobody();
 	SAY(epoll_ctl(epfd, EPOLL_CTL_ADD, crew->fd, &ev));
 	for (int i = 0; i < 2; i++) {
-		SAY(epoll_wait(epfd, &ev, 1, 5000));
+		SAY(epoll_wait(epfd, &ev, 1, PATIENCE));
 		pong(crew->fd);
 	}
 	SAY(epoll_ctl(epfd, EPOLL_CTL_DEL, crew->fd, NULL));

@@ -86,12 +86,12 @@ static void interrupted_waits(void)
 	fd_set set;
 
 	ep_add(ep, fd, EPOLLIN, 1);
-	INTERRUPTED(SA_RESTART, poll(&p, 1, 30000));
+	INTERRUPTED(SA_RESTART, poll(&p, 1, PATIENCE));
 	INTERRUPTED(0, poll(&p, 1, -1));
 	INTERRUPTED(SA_RESTART, ppoll(&p, 1, &second, NULL));
-	INTERRUPTED(SA_RESTART, epoll_wait(ep, &event, 1, 30000));
+	INTERRUPTED(SA_RESTART, epoll_wait(ep, &event, 1, PATIENCE));
 	INTERRUPTED(0, epoll_wait(ep, &event, 1, -1));
-	INTERRUPTED(SA_RESTART, epoll_pwait(ep, &event, 1, 30000, NULL));
+	INTERRUPTED(SA_RESTART, epoll_pwait(ep, &event, 1, PATIENCE, NULL));
 	INTERRUPTED(SA_RESTART, epoll_pwait2(ep, &event, 1, &second, NULL));
 	FD_ZERO(&set);
 	FD_SET(fd, &set);
@@ -113,7 +113,7 @@ static void interrupted_recv(void)
 
 	INTERRUPTED(0, recv(fd, &c, 1, 0));
 	INTERRUPTED(0, read(fd, &c, 1));
-	set_timeout(fd, SO_RCVTIMEO, 30000);
+	set_timeout(fd, SO_RCVTIMEO, PATIENCE);
 	INTERRUPTED(SA_RESTART, recv(fd, &c, 1, 0));
 	INTERRUPTED(0, recv(fd, &c, 1, 0));
 	set_timeout(fd, SO_RCVTIMEO, 0);
@@ -136,7 +136,7 @@ static void interrupted_udp(void)
 
 	INTERRUPTED(0, recv(fd, &c, 1, 0));
 	INTERRUPTED(0, recvfrom(fd, &c, 1, 0, NULL, NULL));
-	set_timeout(fd, SO_RCVTIMEO, 30000);
+	set_timeout(fd, SO_RCVTIMEO, PATIENCE);
 	INTERRUPTED(SA_RESTART, recv(fd, &c, 1, 0));
 	close(fd);
 }
@@ -171,7 +171,7 @@ static void interrupted_accept(void)
 	int fd = tcp_listening(1);
 
 	INTERRUPTED(0, accept(fd, NULL, NULL));
-	set_timeout(fd, SO_RCVTIMEO, 30000);
+	set_timeout(fd, SO_RCVTIMEO, PATIENCE);
 	INTERRUPTED(SA_RESTART, accept(fd, NULL, NULL));
 	close(fd);
 }
@@ -227,7 +227,7 @@ static void interrupted_send(void)
 	INTERRUPTED(0, send(fd, "x", 1, 0));
 	set_timeout(fd, SO_SNDTIMEO, 50);
 	SAY_TIMEOUT(49000, send(fd, "x", 1, 0));
-	set_timeout(fd, SO_SNDTIMEO, 30000);
+	set_timeout(fd, SO_SNDTIMEO, PATIENCE);
 	INTERRUPTED(SA_RESTART, send(fd, "x", 1, 0));
 	meet();
 	close(fd);
@@ -332,10 +332,27 @@ static void mask_blocks(void)
 	close(ep);
 }
 
+static int ends_while_it_waits(void *arg)
+{
+	(void)arg;
+	await_blocked(getppid());
+	return 0;
+}
+
+/* Of the process that waits, which is still blocked when its other child has ended. */
+static int wakes_later(void *arg)
+{
+	const int *child_and_pipe = arg;
+
+	await_zombie(child_and_pipe[0]);
+	await_blocked(getppid());
+	return write(child_and_pipe[1], "x", 1) == 1 ? 0 : 1;
+}
+
 static void ignored(void)
 {
-	int fd = udp_bound(1), pid;
-	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int fd = udp_bound(1), pid, waker, pipes[2];
+	struct pollfd p = {.fd = fd, .events = POLLIN}, both[2] = {p};
 	char c;
 
 	signal(SIGALRM, SIG_IGN);
@@ -345,13 +362,16 @@ static void ignored(void)
 	SAY(recv(fd, &c, 1, 0));
 	set_alarm(0, 0);
 	signal(SIGALRM, SIG_DFL);
-	pid = fork();
-	if (pid == 0) {
-		await_blocked(getppid());
-		_exit(0);
-	}
-	SAY(poll(&p, 1, 1000)); /* with a SIGCHLD, for which there is no handler */
+	MUST(pipe(pipes));
+	both[1] = (struct pollfd){.fd = pipes[0], .events = POLLIN};
+	pid = spawn(ends_while_it_waits, NULL);
+	waker = spawn(wakes_later, (int[]){pid, pipes[1]});
+	SAY(poll(both, 2, PATIENCE)); /* with a SIGCHLD, for which there is no handler */
+	SAY(read(pipes[0], &c, 1));
 	join(pid);
+	join(waker);
+	close(pipes[0]);
+	close(pipes[1]);
 	close(fd);
 }
 
