@@ -276,8 +276,11 @@ void sock_keep_error(struct sock_ref ref, int error);
 /* The number of bytes that a send on a connection takes without blocking; 0 for other sockets. */
 size_t sock_room(struct sock_ref ref);
 
-/* Polls the twin (without blocking) and updates twin_events. */
-void sock_look_at_twin(struct sock *sk);
+/*
+ * Polls the twin (without blocking), updates twin_events, and returns what it has seen: another thread that
+ * looked before may store later.
+ */
+uint32_t sock_look_at_twin(struct sock *sk);
 
 /* ---- polling rings on behalf of sockets, for poll, select and epoll ---------- */
 

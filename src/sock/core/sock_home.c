@@ -122,7 +122,7 @@ bool sock_twin_matters(const struct sock *sk)
 	return sk->type != SOCK_TYPE_EPOLL && so->inet != INET_TCP && so->inet != INET_LOCAL;
 }
 
-void sock_look_at_twin(struct sock *sk)
+uint32_t sock_look_at_twin(struct sock *sk)
 {
 	struct pollfd pfd = {.fd = sock_twin(sk), .events = POLLIN};
 	struct timespec zero = {0, 0};
@@ -131,6 +131,7 @@ void sock_look_at_twin(struct sock *sk)
 	if (sys_ppoll(&pfd, 1, &zero, NULL) == 1)
 		events = poll_events_of_twin((uint32_t)pfd.revents & (POLLIN | POLLERR));
 	__atomic_store_n(&sk->twin_events, events, __ATOMIC_RELAXED);
+	return events;
 }
 
 unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)

@@ -9,7 +9,8 @@
  *
  * A sender that changes from the kernel to the ring writes a mark first, when what it sent before is in
  * the twin (local_change.c).  Where the reader meets a mark, it reads what the twin has by then, before
- * it goes on.
+ * it goes on.  That the twin has nothing is believed only of a look after the mark: a thread that looked,
+ * or read, before it may come later.
  *
  * The twin is looked at when somebody has seen something there, once in VMA_RX_UDP_POLL_OS_RATIO
  * receives, after RECORD_STRIDE cells of the ring, and if nothing else is there, once in 8 us; after
@@ -29,6 +30,12 @@
 static bool twin_has(const struct local_udp *l)
 {
 	return __atomic_load_n(&l->ref.sk->twin_events, __ATOMIC_RELAXED) != 0;
+}
+
+/* The twin waits: is there nothing to wait for?  After a mark, somebody may have looked before it. */
+static bool twin_is_empty(const struct local_udp *l)
+{
+	return l->twin.more ? !sock_look_at_twin(l->ref.sk) : !twin_has(l);
 }
 
 static uint32_t coarse_now(void)
@@ -78,8 +85,7 @@ void local_twin_mark(struct local_udp *l)
 
 	if (twin->waits && twin->more)
 		return; /* the ring ends: what follows the first mark is in the queue, too */
-	sock_look_at_twin(l->ref.sk);
-	if (!twin_has(l)) {
+	if (!sock_look_at_twin(l->ref.sk)) {
 		local_twin_done(l);
 		return;
 	}
@@ -101,7 +107,7 @@ bool local_twin_lets(struct local_udp *l)
 {
 	if (__builtin_expect(!l->twin.waits, 1) || l->twin.ends)
 		return true;
-	if (!twin_has(l)) /* another has read it */
+	if (twin_is_empty(l)) /* another has read it */
 		local_twin_done(l);
 	return !l->twin.waits || is_before(l);
 }
@@ -155,7 +161,7 @@ enum local_turn local_turn(struct inet_sock *so, unsigned says)
 	struct local_udp *l = so->udp.local;
 
 	ring_assert_held(sock_home(so));
-	if (says & LOCAL_TURN_NOTHING)
+	if ((says & LOCAL_TURN_NOTHING) && (!l->twin.more || twin_is_empty(l)))
 		local_twin_done(l);
 	if (says & LOCAL_TURN_LOOKED) {
 		note_look(l);

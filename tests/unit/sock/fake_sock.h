@@ -57,12 +57,13 @@ bool sock_twin_matters(const struct sock *sk)
 	return ((const struct fake_sock *)(const void *)sk)->twin_matters;
 }
 
-void sock_look_at_twin(struct sock *sk)
+uint32_t sock_look_at_twin(struct sock *sk)
 {
 	struct pollfd pfd = {.fd = sk->twin, .events = POLLIN};
 
 	poll(&pfd, 1, 0);
 	__atomic_store_n(&sk->twin_events, pfd.revents & POLLIN ? EPOLLIN : 0, __ATOMIC_RELAXED);
+	return sk->twin_events;
 }
 
 unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)

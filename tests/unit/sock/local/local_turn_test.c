@@ -280,6 +280,29 @@ static void test_quick_receives_do_not_pass_a_mark(void **state)
 	}
 }
 
+/* A thread that looked or read before the datagrams came stores, or says so, after the mark was read. */
+static void test_who_saw_nothing_before_a_mark_ends_no_wait(void **state)
+{
+	struct ring *ring;
+
+	by_ring("1");
+	by_kernel("2");
+	by_kernel("3");
+	by_mark();
+	assert_int_equal(write_one(header(), '4'), 1);
+	so->sk.twin_events = 0;
+	expect("1");
+	so->sk.twin_events = 0;
+	expect("2");
+	so->sk.twin_events = 0;
+	ring = sock_home(so);
+	assert_true(ring_hold_cold(ring));
+	assert_int_equal(local_turn(so, LOCAL_TURN_NOTHING), LOCAL_TURN_TWIN);
+	ring_release_cold(ring);
+	expect("3");
+	expect("4");
+}
+
 static void test_marks_with_nothing_to_wait_for(void **state)
 {
 	for (int i = 0; i < 100; i++)
@@ -390,6 +413,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_mark_waits_for_what_the_kernel_has),
 	TEST(test_a_notice_does_not_pass_a_mark),
 	TEST(test_quick_receives_do_not_pass_a_mark),
+	TEST(test_who_saw_nothing_before_a_mark_ends_no_wait),
 	TEST(test_marks_with_nothing_to_wait_for),
 	TEST(test_a_mark_does_not_wait_for_ever),
 	TEST(test_a_receiver_that_stops_while_a_mark_waits),
