@@ -216,12 +216,12 @@ check "... and counting goes on" is "$(value 3 rx_packets) $(value 4 rx_packets)
 check "changes without traffic" says '^ 3 +Rx: +0 +0 ' timeout 30 "$stats" -k $dir -d 2 -c 1
 timeout 30 "$stats" -k $dir -d 2 -c 2 > $netns_tmp/deltas &
 watcher=$!
-await 30 grep -q 'stats for' $netns_tmp/deltas
-for ((i = 0; i < 30; i++)); do
-	kill -0 $watcher 2> /dev/null && tell udp 1000
+# How many, the speed of the machine decides.
+until is_gone $watcher; do
+	tell udp 100
 done
 wait $watcher
-check "changes with traffic" grep -qE '^ 3 +Rx: +[1-9][0-9]{2}' $netns_tmp/deltas
+check "changes with traffic" grep -qE '^ 3 +Rx: +[1-9]' $netns_tmp/deltas
 check "OpenMetrics" says '^vma_socket_rx_packets_total\{.*fd="4".*\} 2$' "$stats" -k $dir --openmetrics
 check "... ends" is "$(tail -n 1 $netns_tmp/said)" "# EOF"
 
