@@ -37,7 +37,7 @@ transfer() {
 	netns_spawn $log.wire w0 "" "$wire" w0 w1 "${@:3}" || return 1
 	wire_pid=$spawned
 	netns_spawn $log.server s0 "$lib_s" "$bulk" serve $netns_server 7000 || rc=1
-	netns_run c0 "$lib_c" "$bulk" go $netns_server 7000 "$direction" $bytes 1 10 > $log.client || rc=1
+	netns_run c0 "$lib_c" "$bulk" go $netns_server 7000 "$direction" $bytes 1 30 > $log.client || rc=1
 	kill -TERM $spawned
 	wait $spawned || rc=1
 	kill -TERM $wire_pid

@@ -11,7 +11,7 @@
 # -c: each side has an emulated ConnectX card. REGEX chooses rows by their text; LIB= runs all of it through the kernel.
 # $LANES rows at a time.
 
-NETNS_LIMIT=${NETNS_LIMIT:-280}
+NETNS_LIMIT=${NETNS_LIMIT:-850}
 . tools/lib/netns.sh
 . tests/interop/lane.sh
 . tests/lib/rows.sh
@@ -104,9 +104,9 @@ run_row() {
 	if netns_spawn "$log.server" "s$lane" "$lib_s" "$bulk" serve $netns_server 7000; then
 		serve_pid=$spawned
 		STAY=1 netns_exec "c$lane" "$lib_c" 0-1023 "$bulk" go $netns_server \
-			7000 "$direction" "$bytes" "$connections" "${PATIENCE:-20}" > "$log.client" 2>&1 < /dev/null &
+			7000 "$direction" "$bytes" "$connections" "${PATIENCE:-60}" > "$log.client" 2>&1 < /dev/null &
 		go_pid=$!
-		await "${ROW_LIMIT:-60}" said_how "$log.client" $go_pid || kill -KILL $go_pid
+		await "${ROW_LIMIT:-120}" said_how "$log.client" $go_pid || kill -KILL $go_pid
 		# While the processes exist: the kernel gets later segments.
 		after[server]=$(seen server)
 		stop "$serve_pid" || serve_rc=$?

@@ -6,7 +6,7 @@
 #	MTU 1500                   1500 or 1300                    1500
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
-NETNS_LIMIT=${NETNS_LIMIT:-200}
+NETNS_LIMIT=${NETNS_LIMIT:-850}
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
 
@@ -38,7 +38,7 @@ transfer() {
 	local rc=0
 
 	netns_spawn $netns_tmp/serve s "$2" "$bulk" serve $server 7000 || return 1
-	netns_run c "$1" "$bulk" go $server 7000 "$3" 3000000 2 5 > $netns_tmp/go || rc=1
+	netns_run c "$1" "$bulk" go $server 7000 "$3" 3000000 2 30 > $netns_tmp/go || rc=1
 	kill -TERM $spawned
 	wait $spawned || rc=1
 	((rc == 0)) || tail -n 3 $netns_tmp/go $netns_tmp/serve

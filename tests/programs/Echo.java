@@ -79,7 +79,7 @@ public class Echo {
 		try (Socket socket = new Socket(address.getAddress(), address.getPort())) {
 			byte[] sent = new byte[5000];
 
-			socket.setSoTimeout(10000);
+			socket.setSoTimeout(60000);
 			for (int i = 0; i < rounds; i++) {
 				Arrays.fill(sent, (byte) i);
 				socket.getOutputStream().write(sent);
@@ -121,7 +121,7 @@ public class Echo {
 			channel.configureBlocking(false);
 			SelectionKey key = channel.register(selector, SelectionKey.OP_READ | SelectionKey.OP_WRITE);
 			while (got.hasRemaining()) {
-				check(selector.select(10000) > 0);
+				check(selector.select(60000) > 0);
 				selector.selectedKeys().clear();
 				channel.write(sent);
 				check(channel.read(got) >= 0);
@@ -134,7 +134,7 @@ public class Echo {
 
 	static void datagrams() throws Exception {
 		try (var socket = new java.net.DatagramSocket()) {
-			socket.setSoTimeout(10000);
+			socket.setSoTimeout(60000);
 			for (int i = 0; i < 200; i++) {
 				byte[] sent = ("datagram " + i).getBytes();
 				var answer = new java.net.DatagramPacket(new byte[100], 100);

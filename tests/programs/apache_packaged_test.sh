@@ -32,18 +32,36 @@ visit() {
 
 # with MODULE: at its end it kills its process group, which must not be ours.
 with() {
+	local i old loading progress
+
 	configure "$1"
 	serve "$1" 80 sh -c ". $work/$1/envvars; exec setsid apache2 -d $work/$1 -DFOREGROUND" || return
 	check "$what, $1: the children are www-data" await 30 pgrep -u www-data -x apache2
 	check "$what, $1: a worker answers" await 30 use "$1.first" curl -sS $url
-	check "$what, $1: it is asked" use "$1.load" wrk --timeout 60s -t 1 -c 16 -d 1s $url && answered "$1.load"
+	check "$what, $1: it is asked" asks "$1.load" 40 -t 1 -c 16 $url && answered "$1.load"
 	unseen
-	(for i in 1 2 3; do sleep 0.7 && kill -USR1 "$served"; done) &
-	check "$what, $1: connections for one request" \
-		use "$1.once" wrk --timeout 60s -t 1 -c 8 -d 3s -H 'Connection: close' $url && answered "$1.once"
+	load "$1.once" -t 1 -c 8 -H 'Connection: close' $url
+	for i in 1 2 3; do
+		old=$(children)
+		check "$what, $1: it is asked" goes_on
+		kill -USR1 "$served"
+		check "$what, $1: its children are replaced" await 60 are_new
+	done
+	check "$what, $1: connections for one request" unload && answered "$1.once"
 	check "$what, $1: new children answer" use "$1.new" curl -sS $url && says "$1.new" '^small$'
 	unseen
 	stop "$served"
+}
+
+children() {
+	pgrep -u www-data -x apache2
+}
+
+# There are children, and none of the old ones.
+are_new() {
+	local new
+
+	new=$(children) && ! grep -qxF "$old" <<< "$new"
 }
 
 visits

@@ -42,7 +42,7 @@ ask_nginx() {
 	local host=$2
 
 	[[ $host != *:* ]] || host="[$host]"
-	use "$1" curl -sSf --max-time 15 -o "$work/got" "http://$host:8080/big" "http://$host:8080/mark" -o "$work/mark" &&
+	use "$1" curl -sSf -o "$work/got" "http://$host:8080/big" "http://$host:8080/mark" -o "$work/mark" &&
 		cmp "$work/got" "$work/www/big" && grep -q '^mark' "$work/mark"
 }
 

@@ -25,7 +25,7 @@ END
 }
 
 visit() {
-	local program
+	local program progress i loading
 
 	mkdir -p "$work/www" /run/haproxy
 	mount -t tmpfs none /var/lib/haproxy || die "cannot mount"
@@ -40,15 +40,19 @@ visit() {
 	check "$what: the worker is haproxy's" await 30 pgrep -u haproxy -x haproxy
 	check "$what: a worker answers" await 30 use mark curl -sS $url/mark && says mark '^old'
 	check "$what: through the server behind it" await 30 use behind curl -sS $url/small && says behind '^small$'
-	check "$what: it is asked" use load wrk --timeout 60s -t 1 -c 16 -d 1s $url/mark && answered load
+	check "$what: it is asked" asks load 40 -t 1 -c 16 $url/mark && answered load
 	[[ -z $lib_s ]] || check "$what: the worker has what the master opened" [ "${program:-none}" = "$(xdp_program)" ]
 	# The connections of curl, and those that haproxy opens.
 	check "$what: what the server's kernel saw" saw s "$lib_s" "$saw_s" 200
-	configure new
-	(for i in 1 2 3; do sleep 0.7 && kill -USR2 "$served"; done) &
-	check "$what: connections for one request" use once wrk --timeout 60s -t 1 -c 8 -d 3s -H 'Connection: close' $url/mark &&
-		answered once
-	check "$what: a new worker answers" await 30 is_new
+	load once -t 1 -c 8 -H 'Connection: close' $url/mark
+	for i in 1 2 3; do
+		configure new$i
+		check "$what: it is asked" goes_on
+		check "$what: the master takes signals" await 30 takes_signals
+		kill -USR2 "$served"
+		check "$what: a new worker answers" await 30 is_new $i
+	done
+	check "$what: connections for one request" unload && answered once
 }
 
 # Of the server's interface. A worker that finds no process to share it with would attach another
@@ -57,8 +61,16 @@ xdp_program() {
 	ip -n s link show v0 | grep -o 'prog/xdp id [0-9]*'
 }
 
+# A master that starts anew ignores them until it has handlers.
+takes_signals() {
+	local sigusr2=0x800
+
+	((0x$(awk '$1 == "SigCgt:" { print $2 }' "/proc/$served/status") & sigusr2))
+}
+
+# is_new N: a worker of the N-th new configuration answers.
 is_new() {
-	use mark curl -sS $url/mark && says mark '^new'
+	use mark curl -sS $url/mark && says mark "^new$1"
 }
 
 visits

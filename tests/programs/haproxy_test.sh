@@ -33,8 +33,8 @@ visit() {
 	behind one 8081 || return
 	one=$behind
 	serve haproxy 8000 haproxy -db -f tests/programs/haproxy.cfg || return
-	check "$what: it is asked" use load wrk --timeout 60s -t 2 -c 20 -d 1s $url/small && answered load
-	check "$what: connections for one request" use once wrk --timeout 60s -t 2 -c 20 -d 1s -H 'Connection: close' $url/small &&
+	check "$what: it is asked" asks load 40 -t 2 -c 20 $url/small && answered load
+	check "$what: connections for one request" asks once 20 -t 2 -c 20 -H 'Connection: close' $url/small &&
 		answered once
 	check "$what: a large file" use large curl -sS -o "$work/large" $url/large &&
 		check "$what: ... whole" cmp "$work/large" "$work/www/large"
@@ -46,7 +46,7 @@ visit() {
 	check "$what: requests to both in turns" test "$(cat "$work"/mark.?.log | cut -d ' ' -f 1 | sort | uniq -c | xargs)" == "2 one 2 two"
 	unseen
 	stop $one
-	check "$what: when one has ended, the other answers" await 30 only two
+	check "$what: when one has ended, the other answers" await 60 only two
 }
 
 only() {

@@ -9,7 +9,7 @@ needs python3 socat ncat
 # there_and_back NAME WORD PORT: sends WORD and $work/sent, and gets $work/sent back.
 there_and_back() {
 	(cat <(printf %s "$2") "$work/sent" |
-		netns_exec c "$lib_c" 0-1023 timeout -s KILL 100 socat -t 10 - TCP:$netns_server:$3 > "$work/back" 2> "$work/$1.log") &&
+		netns_exec c "$lib_c" 0-1023 timeout -s KILL 100 socat -t 60 - TCP:$netns_server:$3 > "$work/back" 2> "$work/$1.log") &&
 		cmp "$work/sent" "$work/back"
 }
 
@@ -20,7 +20,7 @@ little() {
 	{
 		cat "$work/one"
 		await 30 cmp -s "$work/one" "$work/back"
-	} | (netns_exec c "$lib_c" 0-1023 timeout -s KILL 100 socat -t 10 - TCP:$netns_server:$2 > "$work/back" 2> "$work/$1.log")
+	} | (netns_exec c "$lib_c" 0-1023 timeout -s KILL 100 socat -t 60 - TCP:$netns_server:$2 > "$work/back" 2> "$work/$1.log")
 	cmp "$work/one" "$work/back"
 }
 
@@ -32,7 +32,7 @@ visit() {
 	for way in popen_stdio popen_pass popen_prepared popen_input spawn system execute; do
 		check "$what: $way" there_and_back $way "$way " 7000
 	done
-	serve socat 7001 socat -b 4096 -t 10 TCP-LISTEN:7001,fork,reuseaddr,bind=$netns_server SYSTEM:cat || return
+	serve socat 7001 socat -b 4096 -t 60 TCP-LISTEN:7001,fork,reuseaddr,bind=$netns_server SYSTEM:cat || return
 	check "$what: socat SYSTEM" there_and_back socat "" 7001
 	serve ncat 7003 ncat -l -k -e "/usr/bin/head -c 1000" $netns_server 7003 || return
 	check "$what: ncat -e" little ncat 7003

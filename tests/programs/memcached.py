@@ -73,14 +73,14 @@ def a_slow_reader():
 
 def datagrams():
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    s.settimeout(50)
+    s.settimeout(60)
     s.connect(address)
     wanted = {}
     with selectors.DefaultSelector() as sel:
         sel.register(s, selectors.EVENT_READ)
         for i in range(200):
             s.send(struct.pack("!HHHH", i, 0, 1, 0) + b"get n\r\n")
-            assert sel.select(10)
+            assert sel.select(60)
             head, answer = (lambda d: (d[:8], d[8:]))(s.recv(2000))
             expect(struct.unpack("!HHHH", head)[0], i)
             expect(answer, b"VALUE n 0 5\r\n10000\r\nEND\r\n")

@@ -11,7 +11,7 @@ visit() {
 		check "$what: it says so" says client 'all right'
 	check "$what: memcaslap" use load memcaslap -s $netns_server:11211 -T 2 -c 16 -x 20000 -v 0.1 &&
 		check "$what: it has lost and mixed up nothing" test "$(grep -cE '^(get_misses|verify_misses|verify_failed): 0$' "$work/load.log")" == 3
-	check "$what: memccapable" use capable memccapable -h $netns_server -t 5 &&
+	check "$what: memccapable" use capable memccapable -h $netns_server -t 60 &&
 		check "$what: every test of it" says capable 'All tests passed'
 	unseen
 }

@@ -13,7 +13,7 @@ stray=100 # wrk ends during its requests
 url=http://$netns_server/
 
 visit() {
-	local dir
+	local dir i loading progress
 
 	# The directories that the package's configuration names, and that this test writes to.
 	for dir in /var/log/nginx /var/lib/nginx /var/www/html; do
@@ -26,18 +26,23 @@ visit() {
 	for i in 1 2 3 4 5 6 7 8; do
 		check "$what: ... again" use one.$i curl -sS $url && says one.$i '^small$'
 	done
-	check "$what: it is asked" use load wrk --timeout 60s -t 1 -c 16 -d 1s $url && answered load
+	check "$what: it is asked" asks load 40 -t 1 -c 16 $url && answered load
 	unseen
-	(for i in 1 2 3; do sleep 0.7 && kill -HUP "$served"; done) &
-	check "$what: connections for one request" use once wrk --timeout 60s -t 1 -c 8 -d 3s -H 'Connection: close' $url &&
-		answered once
+	load once -t 1 -c 8 -H 'Connection: close' $url
+	for i in 1 2 3; do
+		check "$what: it is asked" goes_on
+		reload
+	done
+	check "$what: connections for one request" unload && answered once
 	check "$what: new workers answer" use new curl -sS $url && says new '^small$'
 	# Workers have no privilege to make the kernel resolve it by netlink.
-	kill -HUP "$served"
-	sleep 0.5 # so long that new workers serve; they do not know the neighbour either
+	reload # the new workers do not know the neighbour either
+	# The client's kernel must not ask for the server's address: its question tells the client's.
+	ip -n c neigh change $netns_server dev v0 nud permanent || die "no neighbour"
 	ip -n s neigh flush dev v0
-	check "$what: an unknown client is answered" use unknown curl -sS -m 3 $url && says unknown '^small$'
-	pkill -KILL -o -u www-data -f 'nginx: worker'
+	check "$what: an unknown client is answered" use unknown curl -sS $url && says unknown '^small$'
+	ip -n c neigh change $netns_server dev v0 nud reachable
+	pkill -KILL -o -u www-data -f '^nginx: worker process *$'
 	for i in 1 2 3; do
 		check "$what: with a new worker instead of a killed one" use again curl -sS $url && says again '^small$'
 	done
@@ -56,12 +61,28 @@ without_master() {
 	pkill -KILL -u www-data -f 'nginx: worker'
 	check "$what: the workers have ended" await 30 eval '! listens s 80'
 	serve nginx 80 nginx -g 'daemon off;' || return
-	check "$what: the next one" use next wrk --timeout 60s -t 1 -c 16 -d 1s $url && answered next
+	check "$what: the next one" asks next 40 -t 1 -c 16 $url && answered next
 	unseen
 }
 
+# Those that serve: others are called "worker process is shutting down".
 have_workers() {
-	pgrep -u www-data -f 'nginx: worker'
+	pgrep -u www-data -f '^nginx: worker process *$'
+}
+
+reload() {
+	local old
+
+	old=$(have_workers)
+	kill -HUP "$served"
+	check "$what: its workers are replaced" await 60 are_new
+}
+
+# There are workers that serve, and none of the old ones does.
+are_new() {
+	local new
+
+	new=$(have_workers) && ! grep -qxF "$old" <<< "$new"
 }
 
 visits

@@ -24,8 +24,8 @@ visit() {
 	nginx=$served
 	check "$what: a large file" use large curl -sS -o "$work/large" $url/large &&
 		check "$what: ... whole" cmp "$work/large" "$work/www/large"
-	check "$what: it is asked" use load wrk --timeout 60s -t 2 -c 40 -d 2s $url/small && answered load
-	check "$what: connections for one request" use once wrk --timeout 60s -t 2 -c 40 -d 2s -H 'Connection: close' $url/small &&
+	check "$what: it is asked" asks load 100 -t 2 -c 40 $url/small && answered load
+	check "$what: connections for one request" asks once 40 -t 2 -c 40 -H 'Connection: close' $url/small &&
 		answered once
 	check "$what: it is the old one" use mark curl -sS $url/mark && check "$what: ... it says" says mark '^old'
 	unseen
@@ -34,26 +34,15 @@ visit() {
 
 # reload PID
 reload() {
-	local pid before
+	local loading progress
 
 	configure new
-	before=$(requests)
-	use reload wrk --timeout 60s -t 2 -c 40 -d 5s -H 'Connection: close' $url/small &
-	pid=$!
-	check "$what: it gets requests again" await 30 is_asked "$before"
+	load reload -t 2 -c 40 -H 'Connection: close' $url/small
+	check "$what: it gets requests again" goes_on
 	kill -HUP "$1"
 	check "$what: it is reloaded" await 30 is_new
-	check "$what: ... under load" kill -0 $pid
-	check "$what: ... which ends" wait $pid && answered reload
-}
-
-# The number of its requests.
-requests() {
-	use status curl -sS $url/status && sed -nE 's/^ [0-9]+ [0-9]+ ([0-9]+) $/\1/p' "$work/status.log"
-}
-
-is_asked() {
-	(($(requests) > $1 + 100))
+	check "$what: ... under load" goes_on
+	check "$what: ... which ends" unload && answered reload
 }
 
 is_new() {

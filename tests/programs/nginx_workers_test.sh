@@ -13,20 +13,38 @@ needs nginx wrk curl
 stray=5000
 url=http://$netns_server:8080
 
+# configure MARK
+configure() {
+	sed "/^#/d; s|\$WORK|$work|; s|\$MARK|$1|" tests/programs/nginx.conf > "$work/nginx.conf"
+}
+
 visit() {
+	local i loading progress
+
 	mkdir -p "$work/www"
 	echo small > "$work/www/small"
-	sed "/^#/d; s|\$WORK|$work|; s|\$MARK|nginx|" tests/programs/nginx.conf > "$work/nginx.conf"
+	configure 0
 	serve nginx 8080 nginx -c "$work/nginx.conf" -e stderr || return
 	for i in 1 2 3 4 5 6 7 8; do
 		check "$what: a worker answers" use one.$i curl -sS $url/small && says one.$i '^small$'
 	done
-	(for i in 1 2 3; do sleep 0.7 && kill -HUP "$served"; done) &
-	check "$what: connections for one request" use once wrk --timeout 60s -t 1 -c 8 -d 3s -H 'Connection: close' $url/small
+	load once -t 1 -c 8 -H 'Connection: close' $url/small
+	for i in 1 2 3; do
+		configure $i
+		check "$what: it is asked" goes_on
+		kill -HUP "$served"
+		check "$what: ... and reloaded" await 30 is_new $i
+	done
+	check "$what: connections for one request" unload
 	check "$what: ... served" says once '^ +[1-9][0-9]+ requests in' &&
 		check "$what: ... three reloads lose almost none" fine once
 	check "$what: new workers answer" use new curl -sS $url/small && says new '^small$'
 	unseen
+}
+
+# is_new MARK: workers with this configuration answer.
+is_new() {
+	use mark curl -sS $url/mark && grep -q "^$1 " "$work/mark.log"
 }
 
 # fine NAME: wrk reports almost no errors, except timeouts on a busy machine. When workers change,

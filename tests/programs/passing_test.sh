@@ -11,7 +11,7 @@ visit() {
 
 	serve passing 7004 python3 tests/programs/passing.py $netns_server 7000 || return
 	for way in ${!ways[@]}; do
-		check "$what: ${ways[way]} listens" await 30 server_is_up $served $((7000 + way)) || return
+		check "$what: ${ways[way]} listens" gets_up $served $((7000 + way)) || return
 		patience=100 check "$what: ${ways[way]}" \
 			use ${ways[way]} python3 tests/programs/passing.py client $netns_server $((7000 + way)) 80
 	done

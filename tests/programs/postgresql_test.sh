@@ -14,7 +14,7 @@ install -d -o 65534 -g 65534 "$data"
 (cd "$data" && "${nobody[@]}" "$bin/initdb" --no-sync -A trust -U postgres "$data" > $netns_tmp/initdb.log 2>&1) ||
 	die "initdb: $(tail -n 3 $netns_tmp/initdb.log)"
 echo "host all all $netns_client/24 trust" >> "$data/pg_hba.conf"
-export PGHOST=$netns_server PGUSER=postgres PGDATABASE=postgres PGCONNECT_TIMEOUT=10
+export PGHOST=$netns_server PGUSER=postgres PGDATABASE=postgres PGCONNECT_TIMEOUT=60
 
 sql() {
 	use sql psql -X -A -t -c "$1" && cat "$work/sql.log"

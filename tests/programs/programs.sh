@@ -12,9 +12,7 @@
 # REGEX selects from: kernel server client both.  -c: each side has an emulated ConnectX card
 # (tests/mlx5).
 
-# Emulated cards are slow.
-[[ ${1:-} != -c ]] || NETNS_LIMIT=${NETNS_LIMIT:-900} patience=100
-NETNS_LIMIT=${NETNS_LIMIT:-280}
+NETNS_LIMIT=${NETNS_LIMIT:-850}
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
 if [[ ${1:-} == -c ]]; then
@@ -33,9 +31,13 @@ serve() {
 	netns_exec s "$lib_s" 0-1023 "$@" > "$work/$name.log" 2>&1 < /dev/null &
 	served=$!
 	servers+=("$served")
-	check "$what: $name listens" await 30 server_is_up $served "$port" && ! is_gone $served && return
+	check "$what: $name listens" gets_up $served "$port" && return
 	tail -n 20 "$work/$name.log"
 	return 1
+}
+
+gets_up() {
+	await 30 server_is_up "$@" && ! is_gone "$1"
 }
 
 server_is_up() {
@@ -120,6 +122,51 @@ one_visit() {
 	done
 	check "$what: no warnings of the library" \
 		awk '/VMA (WARNING|ERROR|PANIC)/ { print FILENAME ": " $0; bad = 1 } END { exit bad }' "$work"/*.log
+}
+
+# load NAME OPTION...: wrk in c, until unload; $loading is its shell, and $progress what progress.lua
+# writes.
+load() {
+	progress=$work/$1.progress
+	: > "$progress"
+	# In the background wrk ignores SIGINT until it handles it.
+	PROGRESS=$progress patience=250 use "$1" wrk --timeout 60s -d 240s -s tests/programs/progress.lua "${@:2}" &
+	loading=$!
+}
+
+# goes_on [HUNDREDS]: from now on the load gets so many answers more.
+goes_on() {
+	local from
+
+	from=$(stat -c %s "$progress")
+	# The first hundred may have begun before.
+	await 100 has_grown $((from + 1 + ${1:-1})) && ! is_gone $loading
+}
+
+has_grown() {
+	is_gone $loading || (($(stat -c %s "$progress") >= $1))
+}
+
+# unload: returns the status of wrk, which has run until now.
+unload() {
+	is_gone $loading && echo "wrk has ended" && return 1
+	await 30 has_stopped
+	wait $loading
+}
+
+# Repeats the signal: wrk may not have got to where it ends it.
+has_stopped() {
+	pkill -INT -x wrk
+	is_gone $loading
+}
+
+# asks NAME HUNDREDS OPTION...: wrk in c, until it has so many answers.
+asks() {
+	local loading progress rc=0
+
+	load "$1" "${@:3}"
+	goes_on "$2" || rc=1
+	unload && return $rc
 }
 
 # answered NAME: every request of this wrk was answered.
