@@ -21,6 +21,7 @@ struct neigh_entry {
 	uint32_t epoch; /* as in netlink_cache.c */
 	int ifindex;
 	enum neigh_state state;
+	bool fixed; /* in the kernel's last answer: it is not resolved, but set */
 	uint8_t mac[6];
 	struct inaddr addr;
 };
@@ -78,6 +79,7 @@ static bool parse_neigh(struct nlmsghdr *msg, struct neigh_entry *out)
 		return false; /* a bridge's entry, or proxy ARP */
 	out->ifindex = head->ndm_ifindex;
 	out->state = msg->nlmsg_type == RTM_NEWNEIGH ? state_of(head->ndm_state) : NEIGH_UNKNOWN;
+	out->fixed = head->ndm_state & (NUD_PERMANENT | NUD_NOARP);
 	memset(out->mac, 0, sizeof(out->mac));
 	if (out->state == NEIGH_REACHABLE && tb[NDA_LLADDR] &&
 	    nla_len(tb[NDA_LLADDR]) == sizeof(out->mac))
@@ -102,11 +104,12 @@ static void neigh_reply(struct nlmsghdr *msg, void *arg)
 
 	if (parse_neigh(msg, &parsed) && addr_eq(&parsed.addr, &n->addr)) {
 		n->state = parsed.state;
+		n->fixed = parsed.fixed;
 		memcpy(n->mac, parsed.mac, sizeof(n->mac));
 	}
 }
 
-/* Asks the kernel for an entry that is not in the table. */
+/* Asks the kernel for an entry. */
 static void ask_neigh(struct neigh_entry *n)
 {
 	struct ndmsg head = {.ndm_family = (uint8_t)addr_family(&n->addr),
@@ -240,6 +243,15 @@ static int send_to_neighbour(int ifindex, const struct inaddr *addr)
 	return rc;
 }
 
+/* netlink lock */
+static bool is_fixed(int ifindex, const struct inaddr *addr)
+{
+	struct neigh_entry n = {.ifindex = ifindex, .addr = *addr};
+
+	ask_neigh(&n);
+	return n.fixed;
+}
+
 int neigh_use(int ifindex, const struct inaddr *addr)
 {
 	struct ndmsg head = {.ndm_family = (uint8_t)addr_family(addr),
@@ -253,6 +265,11 @@ int neigh_use(int ifindex, const struct inaddr *addr)
 	netlink_request_init(&rq, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_ACK, &head, sizeof(head));
 	netlink_request_addr(&rq, NDA_DST, addr);
 	netlink_lock();
+	/* NTF_USE would make it an ordinary one, which is resolved again (Linux 5.16). */
+	if (is_fixed(ifindex, addr)) {
+		netlink_unlock();
+		return 0;
+	}
 	/*
 	 * Without a packet the source is the link-local address, and as long as that is tentative
 	 * (RFC 4862 section 5.4) or missing, nothing is sent.

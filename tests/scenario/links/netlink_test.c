@@ -635,6 +635,33 @@ static void test_a_failure_of_before_is_none(void **state)
 	assert_int_equal(neigh_use(v0, &addr), 0);
 	sh("for i in $(seq 1 100); do ip neigh show 10.9.0.78 dev v0 | grep -q FAILED && break; sleep 0.1; done");
 	seen.neighs = 0;
+/* An administrator has set it: it is not made one that is resolved. */
+static void test_a_neighbour_that_is_set_stays_so(void **state)
+{
+	static const char *const kinds[] = {"permanent", "noarp"};
+	struct inaddr addr = addr_of("10.9.0.51");
+	uint8_t mac[6];
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		sh("ip neigh replace 10.9.0.51 lladdr 02:00:00:00:00:34 dev v0 nud %s", kinds[i]);
+		drain();
+		seen.neighs = 0;
+		assert_int_equal(neigh_use(v0, &addr), 0);
+		sh("ip neigh show nud %s dev v0 | grep -q '^10.9.0.51 '", kinds[i]);
+		drain();
+		assert_int_equal(seen.neighs, 0);
+		assert_int_equal(neigh_get(v0, &addr, mac), NEIGH_REACHABLE);
+		/* ... and before its event is read */
+		sh("ip neigh del 10.9.0.51 dev v0");
+		drain();
+		sh("ip neigh add 10.9.0.51 lladdr 02:00:00:00:00:34 dev v0 nud %s", kinds[i]);
+		assert_int_equal(neigh_use(v0, &addr), 0);
+		sh("ip neigh show nud %s dev v0 | grep -q '^10.9.0.51 '", kinds[i]);
+	}
+	sh("ip neigh del 10.9.0.51 dev v0");
+	drain();
+}
+
 	assert_int_equal(neigh_use(v0, &addr), 0);
 	drain();
 	assert_int_equal(seen.neighs, 0);
@@ -878,3 +905,4 @@ static const struct CMUnitTest tests[] = {
 };
 
 VMA_TEST_MAIN("netlink", tests, make_network, end_network)
+	cmocka_unit_test(test_a_neighbour_that_is_set_stays_so),
