@@ -148,6 +148,12 @@ static inline uint32_t frame_template_ip_hdr(const struct frame_template *t)
 	return t->l4 - ETH_HDR;
 }
 
+/* Its TTL or hop limit. */
+static inline uint8_t frame_template_ttl(const struct frame_template *t)
+{
+	return t->bytes[ETH_HDR + (t->special & FRAME_IP6 ? 7 : 8)];
+}
+
 /*
  * The label of FRAME_LABEL_AUTO, host order. As Linux's (auto_flowlabels, flowlabel_state_ranges)
  * it is between 0x80000 and 0xfffff. Depends on the seed, see flow_key_seed().

@@ -79,7 +79,7 @@ static inline bool look_up(int ifindex, uint64_t pair, struct source_entry *e)
 		e->generation = (uint32_t)(what >> 32);
 		e->state = (uint8_t)what;
 		e->path.nexthop = addr_v4((uint32_t)(path >> 32));
-		e->path.mtu = (uint32_t)path;
+		source_unpack_path(&e->path, (uint32_t)path);
 		source_read_state(e);
 		return true;
 	}
@@ -121,7 +121,8 @@ void source_enter(int ifindex, uint64_t pair, const struct source_entry *e)
 	__atomic_store_n(&b->version, version + 1, __ATOMIC_RELAXED);
 	store_word(&b->what[i], 0);
 	store_word(&b->pair[i], pair);
-	store_word(&b->path[i], (uint64_t)addr_v4_of(&e->path.nexthop) << 32 | e->path.mtu);
+	store_word(&b->path[i],
+		   (uint64_t)addr_v4_of(&e->path.nexthop) << 32 | source_pack_path(&e->path));
 	__atomic_store_n(&b->used[i], false, __ATOMIC_RELAXED);
 	store_word(&b->what[i],
 		   (uint64_t)e->generation << 32 | (uint32_t)ifindex << 8 | (uint8_t)e->state);
@@ -327,6 +328,7 @@ static bool find_path(const struct question *q, int oif, struct source_path *pat
 		return false;
 	path->nexthop = addr_is_any(&route.gateway) ? q->key.remote : route.gateway;
 	path->mtu = route.mtu;
+	path->hoplimit = route.metrics.hoplimit;
 	return true;
 }
 

@@ -40,9 +40,10 @@ enum source_result {
 /* The reverse path: how an answer reaches the sender. */
 struct source_path {
 	struct inaddr nexthop;
-	uint32_t mtu;	 /* 0: that of the link */
-	bool here;	 /* by the interface that the packet arrived by */
-	bool here_bound; /* by that interface, if the flow's owner is bound to it */
+	uint32_t mtu;	  /* 0: that of the link */
+	uint8_t hoplimit; /* 0: the host's */
+	bool here;	  /* by the interface that the packet arrived by */
+	bool here_bound;  /* by that interface, if the flow's owner is bound to it */
 };
 
 /*
@@ -73,7 +74,7 @@ void source_resolve(struct ring *ring, const struct flow_key *key);
 struct source_bucket {
 	uint64_t pair[SOURCE_WAYS]; /* remote address << 32 | local address; 0: empty */
 	uint64_t what[SOURCE_WAYS]; /* generation << 32 | ifindex << 8 | state; 0: changing */
-	uint64_t path[SOURCE_WAYS]; /* next hop << 32 | MTU */
+	uint64_t path[SOURCE_WAYS]; /* next hop << 32 | source_pack_path() */
 	bool used[SOURCE_WAYS];
 	uint32_t version; /* odd while source_enter() changes the bucket */
 } __attribute__((aligned(64)));
@@ -98,6 +99,20 @@ struct source_entry {
 	uint32_t state;	     /* SOURCE_* */
 	struct source_path path;
 };
+
+/* What a table has of a path besides the next hop, in 32 bits. */
+static inline uint32_t source_pack_path(const struct source_path *path)
+{
+	uint32_t mtu = path->mtu < 1u << 24 ? path->mtu : 0; /* more than any link has */
+
+	return (uint32_t)path->hoplimit << 24 | mtu;
+}
+
+static inline void source_unpack_path(struct source_path *path, uint32_t packed)
+{
+	path->mtu = packed & 0xffffff;
+	path->hoplimit = (uint8_t)(packed >> 24);
+}
 
 /* Sets what ->path has of ->state. */
 static inline void source_read_state(struct source_entry *e)

@@ -63,7 +63,7 @@ bool source6_look_up(int ifindex, const struct flow_key *key, struct source_entr
 		if (!__atomic_load_n(&w->used, __ATOMIC_RELAXED))
 			__atomic_store_n(&w->used, true, __ATOMIC_RELAXED);
 		e->generation = (uint32_t)(last >> 32);
-		e->path.mtu = (uint32_t)last;
+		source_unpack_path(&e->path, (uint32_t)last);
 		source_read_state(e);
 		return true;
 	}
@@ -100,7 +100,7 @@ void source6_enter(int ifindex, const struct flow_key *key, const struct source_
 		e->path.nexthop.q[0],
 		e->path.nexthop.q[1],
 		(uint64_t)(uint32_t)ifindex << 32 | e->state,
-		(uint64_t)e->generation << 32 | e->path.mtu,
+		(uint64_t)e->generation << 32 | source_pack_path(&e->path),
 	};
 	uint32_t version = b->version;
 

@@ -437,6 +437,31 @@ static void set_ecn(struct script *s)
 	fail(s, "'%s' is no way to deal with ECN", want);
 }
 
+/* set host NAME VALUE: a setting of net.ipv4.tcp_*, for this script. */
+static void set_host(struct script *s)
+{
+	struct tcp_settings *host = &tcp_settings;
+
+	if (take_if(s, "retries2"))
+		host->retries2 = (uint8_t)take_number(s);
+	else if (take_if(s, "syn-retries"))
+		host->syn_retries = (uint8_t)take_number(s);
+	else if (take_if(s, "synack-retries"))
+		host->syn_ack_retries = (uint8_t)take_number(s);
+	else if (take_if(s, "syn-linear"))
+		host->syn_linear = (uint8_t)take_number(s);
+	else if (take_if(s, "sack"))
+		host->sack = take_switch(s);
+	else if (take_if(s, "window-scaling"))
+		host->window_scaling = take_switch(s);
+	else if (take_if(s, "restart-after-idle"))
+		host->restart_after_idle = take_switch(s);
+	else if (take_if(s, "min-rto"))
+		host->min_rto = take_time(s);
+	else
+		fail(s, "no setting is called '%s'", take(s));
+}
+
 static void do_set(struct script *s)
 {
 	struct tcp_config *config = &s->w.config;
@@ -463,6 +488,8 @@ static void do_set(struct script *s)
 		set_ecn(s);
 	else if (take_if(s, "cc"))
 		set_cc(s);
+	else if (take_if(s, "host"))
+		set_host(s);
 	else if (take_if(s, "accept-fails"))
 		s->w.accept_fails = (unsigned)take_number(s);
 	else
@@ -719,6 +746,20 @@ static void do_mtu(struct script *s)
 	tcp_path_mtu(&s->w.conn, (uint32_t)take_number(s), s->w.now);
 }
 
+/* route [initcwnd N] [rto-min TIME] [quickack]: what the present route says. */
+static void do_route(struct script *s)
+{
+	struct route_metrics metrics = {.quickack = false};
+
+	if (take_if(s, "initcwnd"))
+		metrics.initcwnd = (uint16_t)take_number(s);
+	if (take_if(s, "rto-min"))
+		metrics.rto_min = (uint32_t)(take_time(s) / NSEC_PER_MSEC);
+	metrics.quickack = take_if(s, "quickack");
+	if (tcp_set_route(&s->w.conn, &metrics))
+		fail(s, "the route is refused");
+}
+
 static void do_pace(struct script *s)
 {
 	uint64_t rate = (uint64_t)take_number(s);
@@ -905,6 +946,7 @@ static const struct verb {
 	{"recv", do_recv, ACTS},
 	{"recv-oob", do_recv_oob, ACTS},
 	{"rfc", do_rfc, QUIET},
+	{"route", do_route, ACTS},
 	{"send", do_send, ACTS},
 	{"set", do_set, ACTS},
 	{"shutdown", do_shutdown, ACTS},

@@ -9,7 +9,10 @@
  *	rfc 9293 3.10.7.4	which section; every script has at least one,
  *	man tcp(7) TCP_CORK	or this: the behaviour of Linux for an option
  *	only ip4 | only ip6	the script is about something that the other family lacks
- *	set mss 1000		configuration, before "open"; see set_table[]
+ *	set mss 1000		configuration, before "open"; see do_set()
+ *	set host retries2 3	the host's setting, net.ipv4.tcp_retries2; see set_host()
+ *	route initcwnd 20 rto-min 50ms quickack
+ *				what the present route says, all of it; or nothing
  *	open passive mss 1000 win 60000 sack ts wscale 7 ecn rtt 10ms
  *				a handshake as in figure 6 of RFC 9293, not checked;
  *				the script's clock begins after it

@@ -234,6 +234,13 @@ static const struct tcp_listener_ops listener_ops = {
 
 void world_init(struct world *w, bool ip6)
 {
+	static struct tcp_settings host;
+	static bool kept;
+
+	if (!kept)
+		host = tcp_settings;
+	kept = true;
+	tcp_settings = host; /* scripts change it */
 	*w = (struct world){.now = 1000 * NSEC_PER_SEC, .look_at = NSEC_NEVER, .ip6 = ip6};
 	w->start = w->now;
 	w->config =

@@ -325,7 +325,7 @@ static void test_every_seed_ends_well(void **state)
 	 * A side that gives up sends nothing. With the few retransmissions of an orphan, some
 	 * of these links would leave half of a connection, as with the kernel.
 	 */
-	tcp_orphan_retries = TCP_DATA_RETRIES;
+	tcp_settings.orphan_retries = TCP_DATA_RETRIES;
 	if (one) {
 		run_seed(strtoull(one, NULL, 0));
 		return;

@@ -107,7 +107,7 @@ static void test_without_a_program_it_is_repeated_less(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		struct sim *sim = ready(true, true);
 
-		tcp_orphan_retries = expected[i].retries;
+		tcp_settings.orphan_retries = expected[i].retries;
 		sim->filter = lose_all_of_a;
 		sim_send(sim, A, 200, 0);
 		sim_close(sim, A);
@@ -118,7 +118,7 @@ static void test_without_a_program_it_is_repeated_less(void **state)
 		assert_int_equal(sim->host[A].error, ETIMEDOUT);
 		sim_end(sim);
 	}
-	tcp_orphan_retries = 0;
+	tcp_settings.orphan_retries = 0;
 }
 
 static void test_three_duplicates_repeat_it_at_once(void **state)

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "net/addr.h"
+#include "net/route_metrics.h"
 
 enum route_type {
 	ROUTE_UNICAST,
@@ -41,7 +42,7 @@ struct route {
 	struct inaddr src;     /* preferred source address */
 	struct inaddr gateway; /* any if the destination is on link */
 	uint32_t mtu;	       /* 0: the MTU of the link */
-	uint8_t hoplimit;      /* 0: the default */
+	struct route_metrics metrics;
 };
 
 /* The modes of a bond, and fail_over_mac, as the kernel numbers them: BOND_MODE_* of if_bonding.h. */

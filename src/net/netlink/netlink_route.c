@@ -85,12 +85,20 @@ static int parse_type(uint8_t type, enum route_type *to)
 	}
 }
 
+static uint16_t at_most_u16(uint32_t n)
+{
+	return n < UINT16_MAX ? (uint16_t)n : UINT16_MAX;
+}
+
 static void parse_metrics(struct nlattr *metrics, struct route *route)
 {
 	static const struct nla_policy policy[RTAX_MAX + 1] = {
-		[RTAX_MTU] = {.type = NLA_U32},
-		[RTAX_HOPLIMIT] = {.type = NLA_U32},
+		[RTAX_MTU] = {.type = NLA_U32},	     [RTAX_HOPLIMIT] = {.type = NLA_U32},
+		[RTAX_INITCWND] = {.type = NLA_U32}, [RTAX_RTO_MIN] = {.type = NLA_U32},
+		[RTAX_QUICKACK] = {.type = NLA_U32}, [RTAX_LOCK] = {.type = NLA_U32},
 	};
+	uint32_t locked;
+	struct route_metrics *to = &route->metrics;
 	struct nlattr *tb[RTAX_MAX + 1];
 
 	if (nla_parse_nested(tb, RTAX_MAX, metrics, policy) < 0)
@@ -98,7 +106,14 @@ static void parse_metrics(struct nlattr *metrics, struct route *route)
 	if (tb[RTAX_MTU])
 		route->mtu = nla_get_u32(tb[RTAX_MTU]);
 	if (tb[RTAX_HOPLIMIT])
-		route->hoplimit = (uint8_t)nla_get_u32(tb[RTAX_HOPLIMIT]);
+		to->hoplimit = (uint8_t)nla_get_u32(tb[RTAX_HOPLIMIT]);
+	if (tb[RTAX_INITCWND])
+		to->initcwnd = at_most_u16(nla_get_u32(tb[RTAX_INITCWND]));
+	/* The kernel regards it only if it is locked, and ip-route(8) locks it. */
+	locked = tb[RTAX_LOCK] ? nla_get_u32(tb[RTAX_LOCK]) : 0;
+	if (tb[RTAX_RTO_MIN] && (locked & 1u << RTAX_RTO_MIN))
+		to->rto_min = nla_get_u32(tb[RTAX_RTO_MIN]);
+	to->quickack = tb[RTAX_QUICKACK] && nla_get_u32(tb[RTAX_QUICKACK]);
 }
 
 /* RTA_VIA: a gateway of the other address family. */

@@ -3,7 +3,7 @@
  * TCP, RFC 9293: a connection, and a listener.
  *
  * Role		pure: a function of (state, segment, now, sink).  No system call, no
- *		clock, no allocation of its own, no globals.  Called by the holder
+ *		clock, no allocation of its own, no globals but tcp_settings.  Called by the holder
  *		of the ring that owns the connection; in tests by a simulator.
  * Lifetime	struct tcp_conn is embedded in its owner.  When ops->closed() is
  *		called the protocol is finished: the send buffer and out-of-order
@@ -31,6 +31,7 @@
 #include "net/drop.h"
 #include "net/frame.h"
 #include "net/pkt.h"
+#include "net/route_metrics.h"
 
 enum tcp_state {
 	TCP_CLOSED,
@@ -110,6 +111,22 @@ struct tcp_config {
 	bool ip6;	       /* the connection is over IPv6 */
 	uint32_t window_clamp; /* largest window to offer; 0: no limit */
 };
+
+/*
+ * The host's settings: net.ipv4.tcp_* (ip-sysctl.rst of the kernel). At first they are the kernel's
+ * defaults. Global to the process; written before the first connection, by one thread.
+ */
+struct tcp_settings {
+	uint8_t orphan_retries; /* of data, FIN or window probe after close(); 0: TCP_ORPHAN_RETRIES */
+	uint8_t retries2;	/* of data; probes of a closed window */
+	uint8_t syn_retries;	/* without TCP_SYNCNT */
+	uint8_t syn_ack_retries;
+	uint8_t syn_linear; /* as many SYNs more are sent at first, without backoff */
+	bool sack, window_scaling;
+	bool restart_after_idle; /* tcp_slow_start_after_idle */
+	nsec_t min_rto;		 /* without that of a route; RTT_LEAST_MIN_RTO at least */
+};
+extern struct tcp_settings tcp_settings;
 
 /* The fields are private to the engine; upper layers use the functions below. */
 #include "net/tcp/tcp_conn.h"
@@ -287,6 +304,11 @@ void tcp_unreachable(struct tcp_conn *conn, int error, nsec_t now);
  */
 void tcp_path_mtu(struct tcp_conn *conn, uint32_t mtu, nsec_t now);
 /*
+ * What the route to the peer says; called again when there is another one. Before the connection has
+ * sent data, it begins with the route's window. -ENOMEM: what held before holds.
+ */
+int tcp_set_route(struct tcp_conn *conn, const struct route_metrics *metrics);
+/*
  * The peer has a route again after a time in which all segments were lost: retransmits now and not
  * at the next timeout.
  */
@@ -313,12 +335,6 @@ void tcp_set_rcvbuf(struct tcp_conn *conn, uint32_t bytes);
 void tcp_set_sndbuf(struct tcp_conn *conn, uint32_t bytes);
 void tcp_set_keepalive(struct tcp_conn *conn, const struct tcp_keepalive *keepalive, nsec_t now);
 void tcp_set_user_timeout(struct tcp_conn *conn, nsec_t timeout); /* 0: none */
-/*
- * The number of retransmissions of data, FIN or window probe after the program closed the socket
- * (net.ipv4.tcp_orphan_retries); 0: TCP_ORPHAN_RETRIES. Global to the process; set before the first
- * connection.
- */
-extern uint8_t tcp_orphan_retries;
 void tcp_set_syn_retries(struct tcp_conn *conn, uint8_t retries); /* 0: the default */
 /* TCP_LINGER2: seconds in FIN_WAIT_2 after the program closed the socket; -1: no wait, reset. */
 void tcp_set_linger2(struct tcp_conn *conn, int seconds);

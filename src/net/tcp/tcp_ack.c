@@ -81,7 +81,7 @@ static void sample_rtt(struct tcp_conn *c, nsec_t now)
 	if (unlikely(!news.sampled))
 		return;
 	rtt = (nsec_t)(news.usec - news.sent) * NSEC_PER_USEC;
-	rtt_sample(&c->rtt, rtt);
+	rtt_sample(&c->rtt, rtt, tcp_min_rto(c));
 	tcp_cc_sampled(&c->cc, c->snd_una, c->snd_nxt, rtt);
 }
 

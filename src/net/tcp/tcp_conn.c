@@ -30,7 +30,10 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 		c->flags |= CONN_TIMESTAMPS;
 	if (config->ecn == TCP_ECN_ASK)
 		c->flags |= CONN_ECN;
-	c->flags |= CONN_SACK | CONN_WSCALE;
+	if (tcp_settings.sack)
+		c->flags |= CONN_SACK;
+	if (tcp_settings.window_scaling)
+		c->flags |= CONN_WSCALE;
 	c->quickacks = TCP_QUICKACKS;
 	c->probe_credit = TCP_PROBE_CREDIT;
 	c->data_rx_at = LONG_AGO;
@@ -519,7 +522,8 @@ void tcp_set_quickack(struct tcp_conn *c, bool on, nsec_t now)
 {
 	set_flag(c, CONN_PINGPONG, !on);
 	if (!on) {
-		c->flags &= ~(uint32_t)CONN_QUICKACK;
+		if (!c->rare || !c->rare->route.quickack)
+			c->flags &= ~(uint32_t)CONN_QUICKACK;
 		c->quickacks = 0;
 		return;
 	}

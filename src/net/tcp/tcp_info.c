@@ -135,7 +135,7 @@ static void fill_counts(const struct tcp_conn *c, struct tcp_info *info)
 static void fill_times(const struct tcp_conn *c, struct tcp_info *info, nsec_t now)
 {
 	info->tcpi_rto = tcp_usec(c->rtt.rto);
-	info->tcpi_ato = tcp_usec(TCP_DELACK);
+	info->tcpi_ato = tcp_usec(tcp_delack(c));
 	info->tcpi_rtt = tcp_usec(c->rtt.srtt);
 	info->tcpi_rttvar = tcp_usec(c->rtt.rttvar);
 	info->tcpi_min_rtt = c->rtt.min ? tcp_usec(c->rtt.min) : UINT32_MAX;

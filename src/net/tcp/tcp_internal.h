@@ -423,6 +423,14 @@ void tcp_output_challenge(struct tcp_conn *c, nsec_t now);
 void tcp_output_probe(struct tcp_conn *c, nsec_t now);
 void tcp_output_rst(struct tcp_conn *c, nsec_t now);
 
+/* tcp_settings.c: the minimum of the retransmission timeout, and the first flight in bytes. */
+nsec_t tcp_min_rto_rare(const struct tcp_conn *c);
+static inline nsec_t tcp_min_rto(const struct tcp_conn *c)
+{
+	return unlikely(c->rare != NULL) ? tcp_min_rto_rare(c) : tcp_settings.min_rto;
+}
+uint32_t tcp_initial_window(const struct tcp_conn *c);
+
 /* tcp_timer.c: events, which start and stop the timers. */
 void tcp_timer_syn_sent(struct tcp_conn *c, nsec_t now);
 void tcp_timer_data_sent(struct tcp_conn *c, bool first, nsec_t now);
@@ -430,10 +438,17 @@ void tcp_timer_lost_resent(struct tcp_conn *c, nsec_t now);
 void tcp_timer_duplicate(struct tcp_conn *c, nsec_t now);
 void tcp_timer_acked(struct tcp_conn *c, nsec_t now);
 void tcp_timer_held_back(struct tcp_conn *c, nsec_t now);
+/* An acknowledgement comes before the peer's timeout, if that has the same minimum. */
+static inline nsec_t tcp_delack(const struct tcp_conn *c)
+{
+	nsec_t most = tcp_min_rto(c) - NSEC_PER_MSEC;
+
+	return likely(most >= TCP_DELACK) ? TCP_DELACK : most;
+}
 static inline void tcp_timer_data_received(struct tcp_conn *c, nsec_t now)
 {
 	if (c->ack_at == NSEC_NEVER)
-		c->ack_at = now + TCP_DELACK;
+		c->ack_at = now + tcp_delack(c);
 }
 
 void tcp_timer_ack_sent(struct tcp_conn *c);

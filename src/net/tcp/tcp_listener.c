@@ -163,7 +163,7 @@ nsec_t tcp_listener_deadline(const struct tcp_listener *l)
 
 void tcp_listener_timer(struct tcp_listener *l, nsec_t now)
 {
-	uint32_t retries = l->syn_ack_retries ? l->syn_ack_retries : TCP_SYNACK_RETRIES;
+	uint32_t retries = l->syn_ack_retries ? l->syn_ack_retries : tcp_settings.syn_ack_retries;
 
 	if (now < l->next)
 		return;
@@ -295,6 +295,9 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 
 	if (!tcp_options_parse(&opt, tcp_wire_options(pkt), tcp_wire_options_len(pkt)))
 		return DROP_TCP_OPTION;
+	opt.sack_permitted &= tcp_settings.sack;
+	if (!tcp_settings.window_scaling)
+		opt.wscale = -1;
 	if (l->ops->in_rate && !l->ops->in_rate(l, now))
 		return DROP_TCP_SYN_RATE;
 	if (l->ops->has_room && !l->ops->has_room(l))

@@ -374,11 +374,13 @@ bool tcp_output_tail(struct tcp_conn *c, nsec_t now)
 	return true;
 }
 
-/* RFC 5681 section 4.1. Data sent soon after received data counts as a response to it. */
+/* RFC 2861. Data sent soon after received data counts as a response to it. */
 static void before_sending(struct tcp_conn *c, nsec_t now)
 {
-	if (!tcp_in_flight(c) && now - c->tx_at > c->rtt.rto)
-		tcp_cc_idle(&c->cc);
+	nsec_t idle = now - c->tx_at;
+
+	if (!tcp_in_flight(c) && idle > c->rtt.rto && tcp_settings.restart_after_idle)
+		tcp_cc_idle(&c->cc, tcp_initial_window(c), idle, c->rtt.rto);
 	if (now - c->data_rx_at < TCP_DELACK)
 		c->flags |= CONN_PINGPONG;
 }

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "net/pace.h"
+#include "net/route_metrics.h"
 #include "net/tcp/tcp_options.h"
 
 /* What limits the sender when the congestion window does not. */
@@ -38,6 +39,7 @@ struct tcp_rare {
 	bool window_closed; /* the last event said so */
 	uint32_t taken;	    /* memory of packets taken by tcp_recv_take() that are still used */
 	void *owner;	    /* the owner's; NULL at first, and in another process */
+	struct route_metrics route; /* of the present route */
 	/* for TCP_INFO */
 	uint32_t dsack_dups;	    /* duplicate segments that the peer reported */
 	uint32_t reord_seen;	    /* reordering events seen */

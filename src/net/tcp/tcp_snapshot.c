@@ -193,7 +193,7 @@ static bool sane_flags(const struct tcp_conn *c)
 
 static bool sane_rtt(const struct rtt *rtt)
 {
-	return rtt->rto >= RTT_MIN_RTO && rtt->rto <= RTT_MAX_RTO && rtt->srtt >= 0 &&
+	return rtt->rto >= RTT_LEAST_MIN_RTO && rtt->rto <= RTT_MAX_RTO && rtt->srtt >= 0 &&
 	       rtt->srtt <= RTT_MAX_RTO && rtt->rttvar >= 0 && rtt->rttvar <= RTT_MAX_RTO &&
 	       rtt->min >= 0 && rtt->min <= RTT_MAX_RTO;
 }
@@ -210,7 +210,8 @@ static bool is_bool(const void *value)
 static bool sane_bools(const struct head *h)
 {
 	return is_bool(&h->has_rare) && is_bool(&h->rare.window_closed) &&
-	       is_bool(&h->conn.keepalive.on) && is_bool(&h->conn.trouble);
+	       is_bool(&h->rare.route.quickack) && is_bool(&h->conn.keepalive.on) &&
+	       is_bool(&h->conn.trouble);
 }
 
 /* Checks the head against itself and the total length. */

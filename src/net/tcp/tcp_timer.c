@@ -7,8 +7,6 @@
 
 #include "net/tcp/tcp_internal.h"
 
-uint8_t tcp_orphan_retries;
-
 static nsec_t min_nsec(nsec_t a, nsec_t b)
 {
 	return a < b ? a : b;
@@ -216,10 +214,35 @@ static bool user_timed_out(const struct tcp_conn *c, nsec_t now)
 static unsigned most_retries(const struct tcp_conn *c, nsec_t interval)
 {
 	if (!(c->flags & CONN_DETACHED))
-		return TCP_DATA_RETRIES;
-	if (tcp_orphan_retries)
-		return tcp_orphan_retries;
+		return tcp_settings.retries2;
+	if (tcp_settings.orphan_retries)
+		return tcp_settings.orphan_retries;
 	return interval < RTT_MAX_RTO ? TCP_ORPHAN_RETRIES : 0;
+}
+
+/* The time from the first of so many retransmissions to the last one's timeout, if none was longer. */
+static nsec_t least_time(unsigned retries)
+{
+	nsec_t time = 0, rto = RTT_MIN_RTO;
+
+	for (unsigned i = 0; i <= retries; i++) {
+		time += rto;
+		rto = min_nsec(2 * rto, RTT_MAX_RTO);
+	}
+	return time;
+}
+
+/*
+ * Data is retransmitted in vain for too long. As Linux: tcp_retries2 is a time, so that a long round
+ * trip does not give a connection more, and a user timeout replaces it.
+ */
+static bool sent_in_vain(const struct tcp_conn *c, nsec_t now)
+{
+	nsec_t first = c->progress_at + rtt_base(&c->rtt, tcp_min_rto(c));
+
+	if (c->flags & CONN_DETACHED)
+		return c->retries >= most_retries(c, c->rtt.rto);
+	return c->retries && !c->user_timeout && now - first >= least_time(tcp_settings.retries2);
 }
 
 static void backoff(struct tcp_conn *c)
@@ -231,19 +254,25 @@ static void backoff(struct tcp_conn *c)
 /* A SYN or SYN-ACK was not answered. */
 static void handshake_timeout(struct tcp_conn *c, nsec_t now)
 {
-	unsigned limit = c->state == TCP_SYN_SENT ? TCP_SYN_RETRIES : TCP_SYNACK_RETRIES;
+	bool active = c->state == TCP_SYN_SENT;
+	unsigned limit = active ? tcp_settings.syn_retries : tcp_settings.syn_ack_retries;
+	unsigned linear = active ? tcp_settings.syn_linear : 0;
 
 	if (c->syn_retries)
 		limit = c->syn_retries;
+	limit += linear;
 	if (c->retries >= limit || user_timed_out(c, now)) {
 		tcp_finish(c, ETIMEDOUT, now);
 		return;
 	}
 	c->retries++;
 	c->flags |= CONN_SYN_RTX;
-	if (c->state == TCP_SYN_SENT)
+	if (active)
 		c->flags &= ~(uint32_t)CONN_ECN; /* RFC 3168 section 6.1.1.1 */
-	backoff(c);
+	if (c->retries > linear)
+		backoff(c);
+	else
+		c->ops->event(c, TCP_EVENT_TIMEOUT, (uint32_t)(c->rtt.rto / NSEC_PER_MSEC));
 	tcp_count_retransmit(c, 0);
 	tcp_output_syn(c, now);
 	c->rto_at = rto_deadline(c, now);
@@ -261,8 +290,7 @@ static bool shrunk_but_alive(const struct tcp_conn *c, nsec_t now)
 /* RFC 6298 (5.4) to (5.6) */
 static void retransmission_timeout(struct tcp_conn *c, nsec_t now)
 {
-	if ((c->retries >= most_retries(c, c->rtt.rto) && !shrunk_but_alive(c, now)) ||
-	    user_timed_out(c, now)) {
+	if ((sent_in_vain(c, now) && !shrunk_but_alive(c, now)) || user_timed_out(c, now)) {
 		tcp_finish(c, ETIMEDOUT, now);
 		return;
 	}

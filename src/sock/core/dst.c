@@ -105,6 +105,7 @@ static enum verdict find_way(const struct dst_query *query, struct dst_found *fo
 	found->ring = sock_ring_for(route.ifindex, ring_key_of(query, &found->src));
 	if (!found->ring)
 		return VERDICT_PORT_FAILED;
+	found->metrics = route.metrics;
 	found->mtu = route.mtu && route.mtu < link.mtu ? route.mtu : link.mtu;
 	/* The frames of a port have the size that its MTU needed when it was opened. */
 	if (found->mtu > ring_mtu(found->ring))
@@ -287,6 +288,8 @@ int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 	if (found->verdict == VERDICT_ACCELERATED) {
 		if (addr_is_any(&h.src.addr))
 			h.src.addr = found->src;
+		if (!h.ttl_set && found->metrics.hoplimit)
+			h.ttl = found->metrics.hoplimit;
 		rc = dst_template(&tmpl, found->ring, found->mac, to, &h);
 		if (rc)
 			return rc;

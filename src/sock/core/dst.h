@@ -40,6 +40,7 @@ struct dst_found {
 	enum neigh_state neigh;
 	uint8_t mac[6];
 	uint32_t mtu;
+	struct route_metrics metrics;
 	uint32_t generation;
 	bool by_host; /* as of struct dst */
 	uint32_t host_epoch;
@@ -116,6 +117,7 @@ struct dst_headers {
 	struct endpoint src;
 	uint8_t proto;
 	uint8_t ttl;
+	bool ttl_set; /* the program chose it: a route does not say otherwise */
 	uint8_t tos;
 	bool no_csum;
 	bool no_label; /* IPv6: the flow label is 0 */
@@ -205,7 +207,8 @@ struct udp_way {
 	struct inaddr src; /* any: that of the route */
 	int oif;	   /* 0: that of the options, or of the route */
 	uint8_t tos, ttl;
-	bool plain; /* all fields except to follow from the options */
+	bool ttl_set; /* as of struct dst_headers */
+	bool plain;   /* all fields except to follow from the options */
 };
 
 /* A destination of an unconnected socket. */

@@ -88,10 +88,10 @@ struct sock_options {
 	bool linger_on;
 	bool rcvbuf_set, sndbuf_set; /* the program chose the size */
 	bool dontroute;
-	uint8_t syncnt; /* TCP_SYNCNT; 0: the default */
-	bool tx_stamps; /* SO_TIMESTAMPING: stamps of sent datagrams */
-	bool no_label6; /* IPV6_AUTOFLOWLABEL is off */
-	bool unused[2]; /* for further options */
+	uint8_t syncnt;		 /* TCP_SYNCNT; 0: the default */
+	bool tx_stamps;		 /* SO_TIMESTAMPING: stamps of sent datagrams */
+	bool no_label6;		 /* IPV6_AUTOFLOWLABEL is off */
+	bool ttl_set, hops6_set; /* by the program */
 };
 #pragma GCC diagnostic pop
 
@@ -99,6 +99,12 @@ struct sock_options {
 static inline uint8_t options_ttl(const struct sock_options *opt, const struct inaddr *to)
 {
 	return __builtin_expect(addr_is_v4(to), 1) ? opt->ttl : opt->hops6;
+}
+
+/* The program chose it. */
+static inline bool options_ttl_set(const struct sock_options *opt, const struct inaddr *to)
+{
+	return addr_is_v4(to) ? opt->ttl_set : opt->hops6_set;
 }
 
 static inline uint8_t options_tos(const struct sock_options *opt, const struct inaddr *to)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/ip.h>
 #include <string.h>
 
 #include "base/param.h"
@@ -50,14 +51,15 @@ void sock_options_note(struct inet_sock *so)
 struct ttls {
 	uint8_t ipv4, ipv6; /* ipv6: of AF_INET6 sockets */
 	bool no_label;	    /* net.ipv6.auto_flowlabels */
+	bool ipv4_set, ipv6_set;
 };
 
 static struct ttls twin_ttls(const struct inet_sock *so)
 {
-	struct ttls ttls = {(uint8_t)sock_twin_int(so, IPPROTO_IP, IP_TTL, 64), 0, false};
+	struct ttls ttls = {.ipv4 = (uint8_t)sock_twin_int(so, IPPROTO_IP, IP_TTL, IPDEFTTL)};
 
 	if (so->family == AF_INET6) {
-		ttls.ipv6 = (uint8_t)sock_twin_int(so, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 64);
+		ttls.ipv6 = (uint8_t)sock_twin_int(so, IPPROTO_IPV6, IPV6_UNICAST_HOPS, IPDEFTTL);
 		ttls.no_label = !sock_twin_int(so, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 1);
 	}
 	return ttls;
@@ -85,6 +87,8 @@ static bool init(struct inet_sock *so, const struct sock_kind *kind, struct ttls
 	memset(&opt, 0, sizeof(opt));
 	opt.ttl = ttls.ipv4;
 	opt.hops6 = ttls.ipv6;
+	opt.ttl_set = ttls.ipv4_set;
+	opt.hops6_set = ttls.ipv6_set;
 	opt.no_label6 = ttls.no_label;
 	opt.mc_ttl = 1;
 	opt.pmtudisc = IP_PMTUDISC_WANT;
@@ -96,9 +100,6 @@ static bool init(struct inet_sock *so, const struct sock_kind *kind, struct ttls
 	opt.mc_addr = addr_v4_any();
 	opt.rcvlowat = 1;
 	opt.cc_algo = (uint8_t)params.tcp_cc_algo;
-	opt.keepalive.idle = 7200;
-	opt.keepalive.interval = 75;
-	opt.keepalive.probes = 9;
 	kind->default_options(so, &opt);
 	shared = options_share(&opt);
 	if (!shared)
@@ -113,9 +114,20 @@ bool sock_options_init_new(struct inet_sock *so, const struct sock_kind *kind)
 	return init(so, kind, default_ttls(so));
 }
 
+/* A twin that somebody else made does not tell whether its TTL was set: what differs was. */
+static struct ttls used_ttls(const struct inet_sock *so)
+{
+	struct ttls ttls = twin_ttls(so);
+
+	ttls.ipv4_set = ttls.ipv4 != IPDEFTTL &&
+			ttls.ipv4 != sys_read_number("/proc/sys/net/ipv4/ip_default_ttl", IPDEFTTL);
+	ttls.ipv6_set = ttls.ipv6 && ttls.ipv6 != IPDEFTTL;
+	return ttls;
+}
+
 bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind)
 {
-	return init(so, kind, twin_ttls(so));
+	return init(so, kind, used_ttls(so));
 }
 
 int sock_options_hold(struct sock_ref ref, const struct sock_options *values, struct ring **ring)

@@ -208,6 +208,16 @@ static void mirror_multicast_if(struct sock_options *opt, const void *val, sockl
 		opt->mc_ifindex = link_of_addr(&opt->mc_addr);
 }
 
+/* -1: the program leaves it to the route and the host. */
+static bool is_default(const void *val, socklen_t len)
+{
+	int value = 0;
+
+	if (len >= sizeof(value))
+		memcpy(&value, val, sizeof(value));
+	return value == -1;
+}
+
 void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t len,
 		   struct sock_options *opt)
 {
@@ -218,6 +228,7 @@ void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t le
 		break;
 	case IP_TTL:
 		opt->ttl = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, 64);
+		opt->ttl_set = !is_default(val, len);
 		break;
 	case IP_MULTICAST_TTL:
 		opt->mc_ttl = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, 1);
@@ -247,12 +258,14 @@ void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t le
 	}
 }
 
-void opt_mirror_ipv6(struct inet_sock *so, int name, struct sock_options *opt)
+void opt_mirror_ipv6(struct inet_sock *so, int name, const void *val, socklen_t len,
+		     struct sock_options *opt)
 {
 	control_assert_held();
 	switch (name) {
 	case IPV6_UNICAST_HOPS:
 		opt->hops6 = (uint8_t)sock_twin_int(so, IPPROTO_IPV6, name, 64);
+		opt->hops6_set = !is_default(val, len);
 		break;
 	case IPV6_TCLASS:
 		opt->tclass6 = (uint8_t)sock_twin_int(so, IPPROTO_IPV6, name, 0);

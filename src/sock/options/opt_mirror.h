@@ -15,7 +15,8 @@ void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t len,
 		   struct sock_options *opt);
 /* IPPROTO_IPV6 */
-void opt_mirror_ipv6(struct inet_sock *so, int name, struct sock_options *opt);
+void opt_mirror_ipv6(struct inet_sock *so, int name, const void *val, socklen_t len,
+		     struct sock_options *opt);
 /* opt->told: some of these options disable others in the kernel, so all of them are read. */
 void opt_mirror_told(struct inet_sock *so, struct sock_options *opt);
 void opt_mirror_udp(struct inet_sock *so, int name, struct sock_options *opt);

@@ -126,7 +126,7 @@ static int set_mirrored(struct sock_ref ref, int level, int name, const void *va
 	else if (level == IPPROTO_IP)
 		opt_mirror_ip(so, name, val, len, &opt);
 	else if (level == IPPROTO_IPV6)
-		opt_mirror_ipv6(so, name, &opt);
+		opt_mirror_ipv6(so, name, val, len, &opt);
 	else if (level == IPPROTO_UDP)
 		opt_mirror_udp(so, name, &opt);
 	else

@@ -208,6 +208,7 @@ static int connect_start(struct inet_sock *so, struct ring *ring, const struct d
 	tcp_init(&so->tcp.conn, &tcp_sock_engine_ops, &config);
 	sock_life_set(so, LIFE_CONNECTING);
 	tcp_apply_options(so, now);
+	(void)tcp_set_route(&so->tcp.conn, &found->metrics); /* without memory, the defaults hold */
 	rc = tcp_connect(&so->tcp.conn, from, now);
 	tcp_update_events(so, 0);
 	tcp_after(so, ring);

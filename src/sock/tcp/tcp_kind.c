@@ -15,6 +15,7 @@ static void tcp_default_options(struct inet_sock *so, struct sock_options *opt)
 
 	/* Until the program sets buffer sizes, the library chooses them. */
 	opt->linger2 = tcp_kernel()->fin_timeout;
+	opt->keepalive = tcp_kernel()->keepalive;
 	opt->nodelay = params.tcp_nodelay;
 	opt->quickack = params.tcp_quickack;
 	if (opt->nodelay)

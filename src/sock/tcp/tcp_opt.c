@@ -4,7 +4,9 @@
  * accelerated connection that the twin does not know are answered here.
  */
 #include <linux/tcp.h>
+#include <limits.h>
 #include <mellanox/vma_extra.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 
 #include "base/mutex.h"
@@ -39,6 +41,19 @@ union tcp_answer {
 
 /* ---- the kernel's defaults ---------------------------------------------------------- */
 
+#define SETTING "/proc/sys/net/ipv4/tcp_"
+
+/* net.ipv4.tcp_NAME, from least to most; `otherwise` if this kernel does not have it. */
+static int setting(const char *name, int otherwise, int least, int most)
+{
+	char path[64];
+	int n;
+
+	snprintf(path, sizeof(path), SETTING "%s", name);
+	n = sys_read_number(path, otherwise);
+	return n < least ? least : n > most ? most : n;
+}
+
 /* The third number of "minimum, initial, maximum". */
 static uint32_t read_maximum(const char *path, int otherwise)
 {
@@ -47,28 +62,41 @@ static uint32_t read_maximum(const char *path, int otherwise)
 	return (uint32_t)(n > 4096 ? n : 4096);
 }
 
+/* Those of the engine. */
+static void read_settings(struct tcp_settings *s)
+{
+	s->orphan_retries = (uint8_t)setting("orphan_retries", 0, 0, UINT8_MAX);
+	s->retries2 = (uint8_t)setting("retries2", s->retries2, 0, UINT8_MAX);
+	s->syn_retries = (uint8_t)setting("syn_retries", s->syn_retries, 1, 127);
+	s->syn_ack_retries = (uint8_t)setting("synack_retries", s->syn_ack_retries, 0, 127);
+	s->syn_linear = (uint8_t)setting("syn_linear_timeouts", 0, 0, 127);
+	s->sack = setting("sack", 1, 0, 1);
+	s->window_scaling = setting("window_scaling", 1, 0, 1);
+	s->restart_after_idle = setting("slow_start_after_idle", 1, 0, 1);
+	s->min_rto = setting("rto_min_us", RTT_MIN_RTO / NSEC_PER_USEC,
+			     RTT_LEAST_MIN_RTO / NSEC_PER_USEC, RTT_MAX_RTO / NSEC_PER_USEC) *
+		     NSEC_PER_USEC;
+}
+
 /*
  * All at the first socket, by the thread that makes it: a file that another thread opens has a number
  * that the program could see.
  */
 static void read_kernel(struct tcp_kernel *k)
 {
-	int ecn = sys_read_number("/proc/sys/net/ipv4/tcp_ecn", TCP_ECN_ANSWER);
-	int lowat = sys_read_number("/proc/sys/net/ipv4/tcp_notsent_lowat", 0);
-	int fin = sys_read_number("/proc/sys/net/ipv4/tcp_fin_timeout", 60);
-	int orphan = sys_read_number("/proc/sys/net/ipv4/tcp_orphan_retries", 0);
-	int orphans = sys_read_number("/proc/sys/net/ipv4/tcp_max_orphans", 65536);
-	int timewaits = sys_read_number("/proc/sys/net/ipv4/tcp_max_tw_buckets", 65536);
-
-	k->rmem_max = read_maximum("/proc/sys/net/ipv4/tcp_rmem", 6 << 20);
-	k->wmem_max = read_maximum("/proc/sys/net/ipv4/tcp_wmem", 4 << 20);
-	k->timestamps = sys_read_number("/proc/sys/net/ipv4/tcp_timestamps", 1) != 0;
-	k->ecn = (uint8_t)(ecn < TCP_ECN_NONE || ecn > TCP_ECN_ANSWER ? TCP_ECN_ANSWER : ecn);
-	k->notsent_lowat = lowat > 0 ? (uint32_t)lowat : 0; /* default: 2^32 - 1, no limit */
-	tcp_orphan_retries = (uint8_t)(orphan < 0 ? 0 : orphan > UINT8_MAX ? UINT8_MAX : orphan);
-	tcp_orphans_max = orphans > 0 ? (unsigned)orphans : 1;
-	k->timewaits_max = timewaits > 0 ? (uint32_t)timewaits : 0;
-	k->fin_timeout = (int16_t)(fin < 0 ? 0 : fin > INT16_MAX ? INT16_MAX : fin);
+	read_settings(&tcp_settings);
+	k->rmem_max = read_maximum(SETTING "rmem", 6 << 20);
+	k->wmem_max = read_maximum(SETTING "wmem", 4 << 20);
+	k->timestamps = setting("timestamps", 1, 0, 1);
+	k->ecn = (uint8_t)setting("ecn", TCP_ECN_ANSWER, TCP_ECN_NONE, TCP_ECN_ANSWER);
+	k->notsent_lowat =
+		(uint32_t)setting("notsent_lowat", 0, 0, INT_MAX); /* 2^32 - 1: no limit */
+	k->timewaits_max = (uint32_t)setting("max_tw_buckets", 65536, 0, INT_MAX);
+	k->fin_timeout = (int16_t)setting("fin_timeout", 60, 0, INT16_MAX);
+	k->keepalive.idle = (uint16_t)setting("keepalive_time", 7200, 1, UINT16_MAX);
+	k->keepalive.interval = (uint16_t)setting("keepalive_intvl", 75, 1, UINT16_MAX);
+	k->keepalive.probes = (uint8_t)setting("keepalive_probes", 9, 0, UINT8_MAX);
+	tcp_orphans_max = (unsigned)setting("max_orphans", 65536, 1, INT_MAX);
 }
 
 const struct tcp_kernel *tcp_kernel(void)

@@ -35,6 +35,7 @@ static int apply_route(struct inet_sock *so, struct ring *ring, const struct dst
 		return rc;
 	if (mtu != found->mtu)
 		tcp_path_mtu(&so->tcp.conn, found->mtu, now);
+	(void)tcp_set_route(&so->tcp.conn, &found->metrics); /* without memory, nothing changes */
 	if (was_unroutable)
 		tcp_route_found(&so->tcp.conn, now);
 	tcp_after(so, ring);

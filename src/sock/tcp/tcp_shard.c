@@ -65,8 +65,8 @@ static bool leads_here(const struct tcp_shard *shard, const struct source_path *
 }
 
 static int init_template(struct frame_template *tmpl, const struct tcp_shard *shard,
-			 const uint8_t *mac, const struct endpoint *local,
-			 const struct endpoint *remote)
+			 const struct source_path *path, const uint8_t *mac,
+			 const struct endpoint *local, const struct endpoint *remote)
 {
 	struct dst_headers headers = {.src = *local,
 				      .proto = IPPROTO_TCP,
@@ -74,6 +74,8 @@ static int init_template(struct frame_template *tmpl, const struct tcp_shard *sh
 				      .tos = options_tos(shard->opt, &remote->addr),
 				      .no_label = shard->opt->no_label6};
 
+	if (path->hoplimit && !options_ttl_set(shard->opt, &remote->addr))
+		headers.ttl = path->hoplimit;
 	return dst_template(tmpl, shard->ring, mac, remote, &headers);
 }
 
@@ -121,7 +123,7 @@ static int shard_send(struct tcp_listener *l, const struct endpoint *local,
 	adj = neighbour_of(ring, path, local, remote);
 	if (!adj)
 		return -ENOMEM;
-	rc = init_template(&tmpl, &full->shard, adj->mac, local, remote);
+	rc = init_template(&tmpl, &full->shard, path, adj->mac, local, remote);
 	if (rc)
 		return rc;
 	pkt = ring_tx_get(ring);
@@ -150,10 +152,12 @@ static int child_dst(struct inet_sock *child, const struct tcp_shard *shard,
 				  .ring = shard->ring,
 				  .src = child->local.addr,
 				  .nexthop = path->nexthop,
+				  .metrics = {.hoplimit = path->hoplimit},
 				  .mtu = path->mtu && path->mtu < mtu ? path->mtu : mtu};
 	struct dst_headers headers = {.src = child->local,
 				      .proto = IPPROTO_TCP,
 				      .ttl = options_ttl(shard->opt, &child->remote.addr),
+				      .ttl_set = options_ttl_set(shard->opt, &child->remote.addr),
 				      .tos = options_tos(shard->opt, &child->remote.addr),
 				      .no_label = shard->opt->no_label6};
 	const struct adj *adj = ring_adj_for_source(shard->ring, &path->nexthop);

@@ -391,6 +391,7 @@ struct dst_headers tcp_headers(const struct inet_sock *so)
 	struct dst_headers headers = {.src = so->local,
 				      .proto = IPPROTO_TCP,
 				      .ttl = options_ttl(so->opt, &so->remote.addr),
+				      .ttl_set = options_ttl_set(so->opt, &so->remote.addr),
 				      .tos = options_tos(so->opt, &so->remote.addr),
 				      .no_label = so->opt->no_label6};
 

@@ -147,11 +147,12 @@ static inline int tcp_take_kept_error(struct inet_sock *so)
 /* any: settings of net.ipv4.tcp_*, read once. */
 struct tcp_kernel {
 	bool timestamps;
-	uint8_t ecn;		     /* enum tcp_ecn */
-	int16_t fin_timeout;	     /* seconds */
-	uint32_t notsent_lowat;	     /* bytes; 0: no limit */
-	uint32_t rmem_max, wmem_max; /* maximum that a buffer grows to, in units of SO_RCVBUF */
-	uint32_t timewaits_max;	     /* sockets in TIME_WAIT */
+	uint8_t ecn;			/* enum tcp_ecn */
+	int16_t fin_timeout;		/* seconds */
+	uint32_t notsent_lowat;		/* bytes; 0: no limit */
+	uint32_t rmem_max, wmem_max;	/* maximum that a buffer grows to, in units of SO_RCVBUF */
+	uint32_t timewaits_max;		/* sockets in TIME_WAIT */
+	struct tcp_keepalive keepalive; /* off; what SO_KEEPALIVE switches on */
 };
 
 const struct tcp_kernel *tcp_kernel(void);

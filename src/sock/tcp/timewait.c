@@ -351,7 +351,8 @@ static struct timewait *timewait_create(struct timewaits *set, struct inet_sock 
 		return NULL;
 	t->flow.deliver = timewait_deliver;
 	t->tos = options_tos(so->opt, &so->remote.addr);
-	t->ttl = options_ttl(so->opt, &so->remote.addr);
+	t->ttl = so->tcp.dst.ring ? frame_template_ttl(&so->tcp.dst.tmpl)
+				  : options_ttl(so->opt, &so->remote.addr);
 	t->port = PORT_KEEPER_NONE;
 	if (so->bound) { /* else its twin is unbound, so a duplicate would keep no port */
 		t->port = so->spare;

@@ -68,6 +68,7 @@ struct udp_way udp_plain_way(const struct inet_sock *so, const struct endpoint *
 		.tos = options_tos(so->opt, &to->addr),
 		.ttl = addr_is_multicast(&to->addr) ? so->opt->mc_ttl
 						    : options_ttl(so->opt, &to->addr),
+		.ttl_set = addr_is_multicast(&to->addr) || options_ttl_set(so->opt, &to->addr),
 		.plain = true,
 	};
 
@@ -99,6 +100,7 @@ static struct dst_headers udp_headers(const struct inet_sock *so, const struct u
 		.src = {.addr = query_for(so, way).src, .port = so->local.port},
 		.proto = IPPROTO_UDP,
 		.ttl = way->ttl,
+		.ttl_set = way->ttl_set,
 		.tos = way->tos,
 		.no_csum = so->opt->no_check,
 		.no_label = so->opt->no_label6,

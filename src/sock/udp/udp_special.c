@@ -87,7 +87,7 @@ void udp_rare_free(struct inet_sock *so)
 static bool same_way(const struct udp_way *a, const struct udp_way *b)
 {
 	return endpoint_eq(&a->to, &b->to) && addr_eq(&a->src, &b->src) && a->oif == b->oif &&
-	       a->tos == b->tos && a->ttl == b->ttl;
+	       a->tos == b->tos && a->ttl == b->ttl && a->ttl_set == b->ttl_set;
 }
 
 static unsigned place_of(const struct udp_way *way)
@@ -144,6 +144,7 @@ static bool choose_way(struct send *s, const struct inet_sock *so)
 		s->way.tos = (uint8_t)sent->tos;
 	if (sent->ttl)
 		s->way.ttl = sent->ttl;
+	s->way.ttl_set |= sent->ttl != 0;
 	s->way.plain = !sent->pktinfo && sent->tos < 0 && !sent->ttl;
 	return true;
 }

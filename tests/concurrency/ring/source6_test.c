@@ -29,9 +29,10 @@ static struct flow_key key_of(uint32_t number)
 static void enter(uint32_t number)
 {
 	struct flow_key key = key_of(number);
-	struct source_entry e = {.generation = number,
-				 .state = SOURCE_ACCEPTED | SOURCE_PATH_KNOWN,
-				 .path = {.nexthop = key.remote, .mtu = number}};
+	struct source_entry e = {
+		.generation = number,
+		.state = SOURCE_ACCEPTED | SOURCE_PATH_KNOWN,
+		.path = {.nexthop = key.remote, .mtu = number, .hoplimit = (uint8_t)number}};
 
 	source6_enter(IFINDEX, &key, &e);
 }
@@ -44,7 +45,7 @@ static void look_at(uint32_t number)
 	if (!source6_look_up(IFINDEX, &key, &e))
 		return; /* it is not in the table at this moment */
 	TEST_CHECK(e.generation == number);
-	TEST_CHECK(e.path.mtu == number);
+	TEST_CHECK(e.path.mtu == number && e.path.hoplimit == (uint8_t)number);
 	TEST_CHECK(addr_eq(&e.path.nexthop, &key.remote));
 	found++;
 }

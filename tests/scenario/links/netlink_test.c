@@ -252,7 +252,7 @@ static void test_route_types(void **state)
 	check_addr(&r.src, "10.9.0.1");
 	assert_true(addr_is_any(&r.gateway));
 	assert_int_equal(r.mtu, 0);
-	assert_int_equal(r.hoplimit, 0);
+	assert_int_equal(r.metrics.hoplimit, 0);
 
 	assert_int_equal(lookup("10.9.0.1", &r), 0);
 	assert_int_equal(r.type, ROUTE_LOCAL);
@@ -323,7 +323,7 @@ static void test_a_new_default_route_counts_at_once(void **state)
 		check_addr(&r.src, "10.9.0.1");
 		check_addr(&r.gateway, "10.9.0.2");
 		assert_int_equal(r.mtu, 1400);
-		assert_int_equal(r.hoplimit, 9);
+		assert_int_equal(r.metrics.hoplimit, 9);
 		wait_for(generation_moved, &before, "a route came");
 	}
 	assert_int_equal(lookup("224.1.2.3", &r), 0);
@@ -337,6 +337,29 @@ static void test_a_new_default_route_counts_at_once(void **state)
 }
 
 /* What was looked up for a destination holds until a route to it changes. */
+static void test_what_a_route_says(void **state)
+{
+	struct route r;
+
+	sh("ip route add 10.7.0.0/24 via 10.9.0.2 mtu 1300 initcwnd 20 rto_min 50ms quickack 1 hoplimit 33");
+	drain();
+	assert_int_equal(lookup("10.7.0.1", &r), 0);
+	assert_int_equal(r.mtu, 1300);
+	assert_int_equal(r.metrics.initcwnd, 20);
+	assert_int_equal(r.metrics.rto_min, 50);
+	assert_true(r.metrics.quickack);
+	assert_int_equal(r.metrics.hoplimit, 33);
+	sh("ip route change 10.7.0.0/24 via 10.9.0.2 initcwnd 100000");
+	drain();
+	assert_int_equal(lookup("10.7.0.1", &r), 0);
+	assert_int_equal(r.metrics.initcwnd, UINT16_MAX);
+	assert_int_equal(r.metrics.rto_min, 0);
+	assert_false(r.metrics.quickack);
+	assert_int_equal(r.metrics.hoplimit, 0);
+	sh("ip route del 10.7.0.0/24");
+	drain();
+}
+
 static void test_a_route_concerns_its_destinations_only(void **state)
 {
 	struct inaddr near = addr_of("10.9.0.2"), far = addr_of("192.0.2.1");
@@ -612,29 +635,6 @@ static void test_a_neighbour_changes_and_goes(void **state)
 	assert_int_not_equal(seen.state, NEIGH_REACHABLE);
 }
 
-static void test_a_neighbour_that_does_not_answer_fails_each_time(void **state)
-{
-	struct inaddr addr = addr_of("10.9.0.77");
-	uint8_t mac[6];
-
-	drain();
-	for (int i = 0; i < 3; i++) {
-		seen.neighs = 0;
-		assert_int_equal(neigh_use(v0, &addr), 0);
-		wait_neigh("10.9.0.77", NEIGH_FAILED);
-		assert_int_not_equal(neigh_get(v0, &addr, mac), NEIGH_REACHABLE);
-	}
-}
-
-/* Its event is pending while it is requested again, and does not answer the new request. */
-static void test_a_failure_of_before_is_none(void **state)
-{
-	struct inaddr addr = addr_of("10.9.0.78");
-
-	drain();
-	assert_int_equal(neigh_use(v0, &addr), 0);
-	sh("for i in $(seq 1 100); do ip neigh show 10.9.0.78 dev v0 | grep -q FAILED && break; sleep 0.1; done");
-	seen.neighs = 0;
 /* An administrator has set it: it is not made one that is resolved. */
 static void test_a_neighbour_that_is_set_stays_so(void **state)
 {
@@ -662,6 +662,29 @@ static void test_a_neighbour_that_is_set_stays_so(void **state)
 	drain();
 }
 
+static void test_a_neighbour_that_does_not_answer_fails_each_time(void **state)
+{
+	struct inaddr addr = addr_of("10.9.0.77");
+	uint8_t mac[6];
+
+	drain();
+	for (int i = 0; i < 3; i++) {
+		seen.neighs = 0;
+		assert_int_equal(neigh_use(v0, &addr), 0);
+		wait_neigh("10.9.0.77", NEIGH_FAILED);
+		assert_int_not_equal(neigh_get(v0, &addr, mac), NEIGH_REACHABLE);
+	}
+}
+
+/* Its event is pending while it is requested again, and does not answer the new request. */
+static void test_a_failure_of_before_is_none(void **state)
+{
+	struct inaddr addr = addr_of("10.9.0.78");
+
+	drain();
+	assert_int_equal(neigh_use(v0, &addr), 0);
+	sh("for i in $(seq 1 100); do ip neigh show 10.9.0.78 dev v0 | grep -q FAILED && break; sleep 0.1; done");
+	seen.neighs = 0;
 	assert_int_equal(neigh_use(v0, &addr), 0);
 	drain();
 	assert_int_equal(seen.neighs, 0);
@@ -882,6 +905,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_errors_are_the_kernels),
 	cmocka_unit_test(test_a_change_of_rp_filter_counts),
 	cmocka_unit_test(test_a_new_default_route_counts_at_once),
+	cmocka_unit_test(test_what_a_route_says),
 	cmocka_unit_test(test_a_route_concerns_its_destinations_only),
 	cmocka_unit_test(test_a_gateway_of_the_other_family),
 	cmocka_unit_test(test_rules_of_the_kernel_apply),
@@ -892,6 +916,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_neighbour_is_resolved),
 	cmocka_unit_test(test_a_known_neighbour_is_found_before_its_event_is_read),
 	cmocka_unit_test(test_a_neighbour_changes_and_goes),
+	cmocka_unit_test(test_a_neighbour_that_is_set_stays_so),
 	cmocka_unit_test(test_a_neighbour_that_does_not_answer_fails_each_time),
 	cmocka_unit_test(test_a_failure_of_before_is_none),
 	cmocka_unit_test(test_neighbours_of_ipv6),
@@ -905,4 +930,3 @@ static const struct CMUnitTest tests[] = {
 };
 
 VMA_TEST_MAIN("netlink", tests, make_network, end_network)
-	cmocka_unit_test(test_a_neighbour_that_is_set_stays_so),

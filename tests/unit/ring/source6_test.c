@@ -21,7 +21,9 @@ static struct source_entry entry_of(uint32_t number)
 	return (struct source_entry){
 		.generation = number,
 		.state = SOURCE_ACCEPTED | SOURCE_PATH_KNOWN | SOURCE_HERE,
-		.path = {.nexthop.w = {htonl(0xfe800000), 0, 1, number}, .mtu = 1280 + number},
+		.path = {.nexthop.w = {htonl(0xfe800000), 0, 1, number},
+			 .mtu = 1280 + number,
+			 .hoplimit = (uint8_t)(255 - number)},
 	};
 }
 
@@ -45,6 +47,7 @@ static bool known(uint32_t net, uint32_t host)
 	assert_int_equal(e.state, want.state);
 	assert_true(addr_eq(&e.path.nexthop, &want.path.nexthop));
 	assert_int_equal(e.path.mtu, want.path.mtu);
+	assert_int_equal(e.path.hoplimit, want.path.hoplimit);
 	assert_true(e.path.here && !e.path.here_bound);
 	return true;
 }

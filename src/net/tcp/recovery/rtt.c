@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/tcp/recovery/rtt.h"
 
-static nsec_t clamp_rto(nsec_t rto)
+static nsec_t limit_rto(nsec_t rto)
 {
-	if (rto < RTT_MIN_RTO)
-		return RTT_MIN_RTO;
 	return rto > RTT_MAX_RTO ? RTT_MAX_RTO : rto;
 }
 
@@ -13,7 +11,15 @@ void rtt_init(struct rtt *rtt)
 	*rtt = (struct rtt){.rto = RTT_INITIAL_RTO};
 }
 
-void rtt_sample(struct rtt *rtt, nsec_t sample)
+nsec_t rtt_base(const struct rtt *rtt, nsec_t min_rto)
+{
+	/* The variance counts at least as the minimum RTO, as on Linux. */
+	nsec_t late = 4 * rtt->rttvar > min_rto ? 4 * rtt->rttvar : min_rto;
+
+	return rtt->srtt ? limit_rto(rtt->srtt + late) : RTT_INITIAL_RTO;
+}
+
+void rtt_sample(struct rtt *rtt, nsec_t sample, nsec_t min_rto)
 {
 	nsec_t error;
 
@@ -31,12 +37,10 @@ void rtt_sample(struct rtt *rtt, nsec_t sample)
 		if (rtt->srtt < 1)
 			rtt->srtt = 1;
 	}
-	/* The variance counts at least as the minimum RTO, as on Linux. */
-	error = 4 * rtt->rttvar;
-	rtt->rto = clamp_rto(rtt->srtt + (error > RTT_MIN_RTO ? error : RTT_MIN_RTO));
+	rtt->rto = rtt_base(rtt, min_rto);
 }
 
 void rtt_backoff(struct rtt *rtt)
 {
-	rtt->rto = clamp_rto(2 * rtt->rto);
+	rtt->rto = limit_rto(2 * rtt->rto);
 }

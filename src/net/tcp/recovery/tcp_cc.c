@@ -155,7 +155,14 @@ void tcp_cc_timeout(struct tcp_cc *cc, uint32_t flight, int again)
 	cc->credit = 0;
 }
 
-void tcp_cc_idle(struct tcp_cc *cc)
+void tcp_cc_idle(struct tcp_cc *cc, uint32_t initial, nsec_t idle, nsec_t rto)
 {
-	cc->cwnd = min_u32(cc->cwnd, initial_window(cc));
+	uint32_t least = min_u32(cc->cwnd, initial);
+
+	if (cc->ops == &tcp_cc_none)
+		return;
+	if (cc->ssthresh != TCP_CC_INFINITE)
+		cc->ssthresh = max_u32(cc->ssthresh, cc->cwnd / 2 + cc->cwnd / 4);
+	for (; idle > rto && cc->cwnd > least; idle -= rto)
+		cc->cwnd = max_u32(cc->cwnd / 2, least);
 }

@@ -105,7 +105,10 @@ void tcp_cc_recovered(struct tcp_cc *cc);
 /* The retransmission timer expired; again: for the same data (RFC 5681 (4)). */
 void tcp_cc_timeout(struct tcp_cc *cc, uint32_t flight, int again);
 
-/* Nothing was sent for longer than a timeout (RFC 5681 section 4.1). */
-void tcp_cc_idle(struct tcp_cc *cc);
+/*
+ * Nothing was sent for as long as idle, more than a timeout: what the window has above initial
+ * (bytes) is halved for each timeout, and will soon grow again (RFC 2861, as Linux).
+ */
+void tcp_cc_idle(struct tcp_cc *cc, uint32_t initial, nsec_t idle, nsec_t rto);
 
 #endif

@@ -190,7 +190,7 @@ static void sample_rtt(struct tcp_conn *c, const struct tcp_news *news)
 		return;
 	if (rtt >= RTT_MAX_RTO)
 		return;
-	rtt_sample(&c->rtt, rtt);
+	rtt_sample(&c->rtt, rtt, tcp_min_rto(c));
 	tcp_cc_sampled(&c->cc, c->snd_una, c->snd_nxt, rtt);
 }
 

@@ -74,17 +74,43 @@ static void test_a_timeout_leaves_one_segment(void **state)
 	assert_int_equal(cc.ssthresh, 4000);
 }
 
-static void test_idleness_takes_back_what_was_not_confirmed(void **state)
+/* The window of so many bytes after a pause, with a timeout of 100 and a first window of 10,000. */
+static uint32_t after_pause(uint32_t cwnd, nsec_t idle)
 {
 	struct tcp_cc cc;
 
 	tcp_cc_init(&cc, &tcp_cc_newreno, 1000);
-	cc.cwnd = 50000;
-	tcp_cc_idle(&cc);
-	assert_int_equal(cc.cwnd, 10000);
-	cc.cwnd = 3000;
-	tcp_cc_idle(&cc);
-	assert_int_equal(cc.cwnd, 3000);
+	cc.cwnd = cwnd;
+	tcp_cc_idle(&cc, 10000, idle, 100);
+	return cc.cwnd;
+}
+
+static void test_idleness_takes_back_what_was_not_confirmed(void **state)
+{
+	assert_int_equal(after_pause(50000, 100), 50000);
+	assert_int_equal(after_pause(50000, 101), 25000);
+	assert_int_equal(after_pause(50000, 200), 25000);
+	assert_int_equal(after_pause(50000, 201), 12500);
+	assert_int_equal(after_pause(50000, 301), 10000);
+	assert_int_equal(after_pause(50000, INT64_MAX), 10000);
+	assert_int_equal(after_pause(3000, 1000), 3000);
+}
+
+static void test_after_a_pause_it_soon_grows_again(void **state)
+{
+	struct tcp_cc cc;
+
+	tcp_cc_init(&cc, &tcp_cc_newreno, 1000);
+	cc.cwnd = 40000;
+	cc.ssthresh = 20000;
+	tcp_cc_idle(&cc, 10000, 1000, 100);
+	assert_int_equal(cc.ssthresh, 30000); /* three quarters of what it was */
+	tcp_cc_init(&cc, &tcp_cc_newreno, 1000);
+	tcp_cc_idle(&cc, 10000, 1000, 100);
+	assert_int_equal(cc.ssthresh, TCP_CC_INFINITE);
+	tcp_cc_init(&cc, &tcp_cc_none, 1000);
+	tcp_cc_idle(&cc, 10000, 1000, 100);
+	assert_int_equal(cc.cwnd, TCP_CC_MAX_WINDOW);
 }
 
 static void test_it_never_exceeds_the_largest_window(void **state)
@@ -109,6 +135,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_loss_halves),
 	cmocka_unit_test(test_a_timeout_leaves_one_segment),
 	cmocka_unit_test(test_idleness_takes_back_what_was_not_confirmed),
+	cmocka_unit_test(test_after_a_pause_it_soon_grows_again),
 	cmocka_unit_test(test_it_never_exceeds_the_largest_window),
 };
 
