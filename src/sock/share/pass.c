@@ -13,6 +13,7 @@
 #include "sock/share/transfer.h"
 
 #define TAKE_MAX (2 * NSEC_PER_SEC) /* for an acknowledgement that is due */
+#define STOP_ROUND NSEC_PER_MSEC
 
 /* ---- listeners --------------------------------------------------------------------- */
 
@@ -35,32 +36,33 @@ static bool may_stop(const struct inet_sock *so)
 /*
  * No ring held: from now on the kernel answers new connections; waits until handshakes that
  * began here have ended. 1: stopped; 0: it goes on receiving; -errno.
+ *
+ * Rounds count, each with a look at the rings, and not the clock: a process that had no processor for
+ * half a second has answered nobody meanwhile.
  */
 static int stop_receiving(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	nsec_t begun = 0, now;
+	nsec_t rounds = 0;
 	bool more = true;
 
 	while (more) {
-		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
+		struct timespec ts = {.tv_nsec = STOP_ROUND};
 
 		if (!control_lock())
 			return -EAGAIN;
-		now = clock_now();
 		more = sock_ref_valid(ref) && may_stop(so);
-		if (more && !begun) {
-			begun = now;
+		if (more && !rounds++)
 			member_stop(so);
-		}
 		if (more)
-			more = now - begun < SHARED_LATE ||
-			       (member_has_handshakes(so) && now - begun < SHARED_HANDSHAKES_MAX);
+			more = (member_has_handshakes(so) &&
+				rounds * STOP_ROUND < SHARED_HANDSHAKES_MAX) ||
+			       rounds * STOP_ROUND < SHARED_LATE;
 		control_unlock();
 		if (more)
 			sys_ppoll(NULL, 0, &ts, NULL);
 	}
-	return begun != 0;
+	return rounds != 0;
 }
 
 /* ---- sending ----------------------------------------------------------------------- */
