@@ -38,6 +38,9 @@
 #define NET_SLOW 1
 #endif
 
+/* Milliseconds after which what was waited for has not come: a slow machine needs less. */
+#define NET_PATIENCE 30000
+
 /* Polls every millisecond until the condition is true, at most this long. */
 #define NET_WAIT(what, msec)                                                   \
 	({                                                                     \
@@ -75,7 +78,7 @@ void loop_net_finish(void);
 unsigned loop_net_moves(void);	/* finished, both directions */
 unsigned loop_net_starts(void); /* started */
 
-/* Runs a case in a child with a limit of seconds; 0 if it passed. */
+/* Runs a case in a child with a limit of seconds, on a usual machine; 0 if it passed. */
 struct loop_net_child {
 	int pid;
 	const char *name;

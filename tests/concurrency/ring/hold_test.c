@@ -2,7 +2,7 @@
 /* One thread at a time holds a ring, and the next holder sees what it wrote. */
 #include "crew.h"
 
-#define PATIENCE (20 * NSEC_PER_SEC)
+#define PATIENCE (60 * NSEC_PER_SEC)
 
 static struct {
 	struct ring ring;

@@ -88,7 +88,7 @@ static void one_seed(void *arg)
 		pthread_join(threads[i], NULL);
 	NET_CHECK(hold_single_left());
 	NET_CHECK_EQ(ring_mode, HOLD_SPIN);
-	NET_CHECK(NET_WAIT(all_renewed(), 5000));
+	NET_CHECK(NET_WAIT(all_renewed(), NET_PATIENCE));
 	traffic_end(&workers[0]);
 	loop_net_settle();
 	loop_net_finish();
@@ -131,7 +131,7 @@ static void *send_to_first(void *arg)
 {
 	const int *polls = arg;
 
-	NET_CHECK(NET_WAIT(first_waits(*polls), 5000));
+	NET_CHECK(NET_WAIT(first_waits(*polls), NET_PATIENCE));
 	duo_send(&duo, 0, 1);
 	NET_CHECK(hold_single_left());
 	return NULL;

@@ -170,7 +170,7 @@ static void reads(uint64_t from, uint64_t to)
 	while (from < to) {
 		ssize_t n = -1;
 
-		NET_CHECK(NET_WAIT((n = recv_some(buf, sizeof(buf))) != -EAGAIN, 5000));
+		NET_CHECK(NET_WAIT((n = recv_some(buf, sizeof(buf))) != -EAGAIN, NET_PATIENCE));
 		NET_CHECK(n > 0 && from + (uint64_t)n <= to);
 		check_bytes(buf, (size_t)n, from);
 		from += (uint64_t)n;
@@ -189,7 +189,7 @@ static void drop(void *arg)
 	begin(VMA_PACKET_DROP);
 	for (unsigned i = 1; i <= LOTS / 50; i++) {
 		send_some(50);
-		NET_CHECK(NET_WAIT(sees(i * 50 * DUO_MESSAGE), 5000));
+		NET_CHECK(NET_WAIT(sees(i * 50 * DUO_MESSAGE), NET_PATIENCE));
 	}
 	NET_CHECK(!is_readable());
 	NET_CHECK_EQ(recv_some(&byte, 1), -EAGAIN);
@@ -205,17 +205,17 @@ static void pass(void *arg)
 
 	begin(VMA_PACKET_RECV);
 	first = send_some(20);
-	NET_CHECK(NET_WAIT(sees(1), 5000));
-	NET_CHECK(NET_WAIT(is_readable(), 5000));
+	NET_CHECK(NET_WAIT(sees(1), NET_PATIENCE));
+	NET_CHECK(NET_WAIT(is_readable(), NET_PATIENCE));
 	calls = seen.calls;
 	NET_CHECK_EQ(calls, 1);
-	NET_CHECK(NET_WAIT((sees(0), arrived(20 * DUO_MESSAGE)), 5000));
+	NET_CHECK(NET_WAIT((sees(0), arrived(20 * DUO_MESSAGE)), NET_PATIENCE));
 	reads(first, duo.sent[0]);
 	NET_CHECK_EQ(seen.calls, 1);
 	NET_CHECK(!is_readable());
 	NET_CHECK_EQ(charged(), 0);
 	seen.at = first = send_some(1); /* all was read */
-	NET_CHECK(NET_WAIT(seen.calls == 2 || (sees(0), seen.calls == 2), 5000));
+	NET_CHECK(NET_WAIT(seen.calls == 2 || (sees(0), seen.calls == 2), NET_PATIENCE));
 	reads(first, duo.sent[0]);
 	finish();
 }
@@ -227,7 +227,7 @@ static void hold(void *arg)
 
 	begin(VMA_PACKET_HOLD);
 	first = send_some(1);
-	NET_CHECK(NET_WAIT(sees(DUO_MESSAGE), 5000));
+	NET_CHECK(NET_WAIT(sees(DUO_MESSAGE), NET_PATIENCE));
 	NET_CHECK_EQ(seen.calls, 1);
 	NET_CHECK_EQ(recv_some(&byte, 1), -EAGAIN);
 	NET_CHECK_EQ(held_count(), 1);
@@ -250,7 +250,7 @@ static void holds_everything(void *arg)
 	NET_CHECK_EQ(tsock_set_int(&duo.end[1], SOL_SOCKET, SO_RCVBUF, 1), 0);
 	for (unsigned i = 0; i < HELD / 2 && !unread; i++) {
 		send_some(1);
-		NET_CHECK(NET_WAIT(sees(duo.sent[0] - duo.sent[1]) || arrived(1), 5000));
+		NET_CHECK(NET_WAIT(sees(duo.sent[0] - duo.sent[1]) || arrived(1), NET_PATIENCE));
 		sees(0);
 		look(&unread, &taken);
 	}
@@ -263,7 +263,7 @@ static void holds_everything(void *arg)
 	__atomic_store_n(&seen.verdict, VMA_PACKET_DROP, __ATOMIC_RELAXED);
 	for (uint64_t i = 0; i < calls; i++)
 		NET_CHECK_EQ(sock_free_packet(seen.ids[i], duo.end[1].ref), 0);
-	NET_CHECK(NET_WAIT((sees(0), seen.at == duo.sent[0]), 5000));
+	NET_CHECK(NET_WAIT((sees(0), seen.at == duo.sent[0]), NET_PATIENCE));
 	NET_CHECK_EQ(charged(), 0);
 	finish();
 }
@@ -277,10 +277,10 @@ static void not_in_the_internal_thread(void *arg)
 
 	begin(VMA_PACKET_DROP);
 	send_some(10);
-	NET_CHECK(NET_WAIT(arrived(10 * DUO_MESSAGE) || seen.calls, 5000));
+	NET_CHECK(NET_WAIT(arrived(10 * DUO_MESSAGE) || seen.calls, NET_PATIENCE));
 	NET_CHECK(!is_readable());
 	NET_CHECK_EQ(recv_some(&byte, 1), -EAGAIN);
-	NET_CHECK(NET_WAIT(sees(10 * DUO_MESSAGE), 5000));
+	NET_CHECK(NET_WAIT(sees(10 * DUO_MESSAGE), NET_PATIENCE));
 	finish();
 }
 
@@ -295,7 +295,7 @@ static void wakes_a_sleeper(void *arg)
 	tsock_block(&duo.end[1], true);
 	NET_CHECK_EQ(pthread_create(&tid, NULL, receive_message, &r), 0);
 	send_some(1);
-	NET_CHECK(NET_WAIT(n_seen() == DUO_MESSAGE, 5000));
+	NET_CHECK(NET_WAIT(n_seen() == DUO_MESSAGE, NET_PATIENCE));
 	__atomic_store_n(&seen.verdict, VMA_PACKET_RECV, __ATOMIC_RELAXED);
 	send_some(1);
 	NET_CHECK_EQ(pthread_join(tid, NULL), 0);
@@ -315,7 +315,7 @@ static void registered_meanwhile(void *arg)
 	NET_CHECK_EQ(pthread_create(&tid, NULL, receive_message, &r), 0);
 	NET_CHECK_EQ(set_callback(callback), 0);
 	send_some(1);
-	NET_CHECK(NET_WAIT(n_seen() == DUO_MESSAGE, 5000));
+	NET_CHECK(NET_WAIT(n_seen() == DUO_MESSAGE, NET_PATIENCE));
 	__atomic_store_n(&seen.verdict, VMA_PACKET_RECV, __ATOMIC_RELAXED);
 	send_some(1);
 	NET_CHECK_EQ(pthread_join(tid, NULL), 0);
@@ -348,7 +348,7 @@ static void two_threads_and_moves(void *arg)
 		send_some(50);
 		if (i % 8 == 0)
 			duo_ask(&duo.end[1], 100 + i);
-		NET_CHECK(NET_WAIT(n_seen() == (i + 1) * 50 * DUO_MESSAGE, 5000));
+		NET_CHECK(NET_WAIT(n_seen() == (i + 1) * 50 * DUO_MESSAGE, NET_PATIENCE));
 	}
 	for (unsigned i = 0; i < 2; i++)
 		NET_CHECK_EQ(pthread_join(tids[i], NULL), 0);
@@ -364,15 +364,15 @@ static void queued_first(void *arg)
 
 	open_plain(VMA_PACKET_DROP);
 	first = send_some(2);
-	NET_CHECK(NET_WAIT(arrived(2 * DUO_MESSAGE), 5000));
+	NET_CHECK(NET_WAIT(arrived(2 * DUO_MESSAGE), NET_PATIENCE));
 	NET_CHECK_EQ(set_callback(callback), 0);
 	send_some(1);
-	NET_CHECK(NET_WAIT((sees(0), arrived(3 * DUO_MESSAGE)), 5000));
+	NET_CHECK(NET_WAIT((sees(0), arrived(3 * DUO_MESSAGE)), NET_PATIENCE));
 	NET_CHECK_EQ(seen.calls, 0);
 	NET_CHECK(is_readable());
 	reads(first, duo.sent[0]);
 	seen.at = send_some(1);
-	NET_CHECK(NET_WAIT(sees(DUO_MESSAGE), 5000));
+	NET_CHECK(NET_WAIT(sees(DUO_MESSAGE), NET_PATIENCE));
 	NET_CHECK_EQ(set_callback(NULL), 0);
 	NET_CHECK_EQ(set_callback(NULL), 0);
 	first = send_some(1);
@@ -388,7 +388,7 @@ static void taken_back(void *arg)
 
 	begin(VMA_PACKET_DROP);
 	first = send_some(3);
-	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), 5000)); /* the internal thread */
+	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), NET_PATIENCE)); /* the internal thread */
 	NET_CHECK(!is_readable());
 	NET_CHECK_EQ(set_callback(NULL), 0);
 	NET_CHECK(is_readable());
@@ -410,9 +410,9 @@ static void taken_back_inside(void *arg)
 
 	begin(VMA_PACKET_RECV);
 	first = send_some(3);
-	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), 5000));
+	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), NET_PATIENCE));
 	seen.then = unregister;
-	NET_CHECK(NET_WAIT(sees(1), 5000));
+	NET_CHECK(NET_WAIT(sees(1), NET_PATIENCE));
 	reads(first, duo.sent[0]);
 	NET_CHECK_EQ(seen.calls, 1);
 	NET_CHECK_EQ(charged(), 0);
@@ -431,7 +431,8 @@ static void refused(void *arg)
 	NET_CHECK_EQ(sock_set_callback(listener.ref, listener.fd, callback, &seen), -ENOTCONN);
 	tsock_linger_none(&duo.end[0]);
 	tsock_close(&duo.end[0]);
-	NET_CHECK(NET_WAIT(sock_events(duo.end[1].ref.sk) & EPOLLHUP, 5000)); /* it has ended */
+	NET_CHECK(NET_WAIT(sock_events(duo.end[1].ref.sk) & EPOLLHUP,
+			   NET_PATIENCE)); /* it has ended */
 	NET_CHECK_EQ(set_callback(callback), -ENOTCONN);
 	NET_CHECK_EQ(set_callback(NULL), 0);
 	finish();
@@ -448,7 +449,7 @@ static void ends(void *arg)
 	begin(VMA_PACKET_DROP);
 	send_some(3);
 	NET_CHECK_EQ(tsock_shutdown(&duo.end[0], SHUT_WR), 0);
-	NET_CHECK(NET_WAIT((n = recv_some(&byte, 1)) != -EAGAIN, 5000));
+	NET_CHECK(NET_WAIT((n = recv_some(&byte, 1)) != -EAGAIN, NET_PATIENCE));
 	NET_CHECK_EQ(n, 0);
 	NET_CHECK_EQ(n_seen(), 3 * DUO_MESSAGE);
 	finish();
@@ -461,7 +462,7 @@ static void urgent(void *arg)
 
 	begin(VMA_PACKET_DROP);
 	NET_CHECK_EQ(tsock_send(&duo.end[0], "ab", 2, MSG_OOB), 2);
-	NET_CHECK(NET_WAIT(recv_some(buf, sizeof(buf)) == 1, 5000));
+	NET_CHECK(NET_WAIT(recv_some(buf, sizeof(buf)) == 1, NET_PATIENCE));
 	NET_CHECK_EQ(buf[0], 'a');
 	NET_CHECK_EQ(seen.calls, 0);
 	tsock_linger_none(&duo.end[0]);
@@ -498,10 +499,10 @@ static void calls_inside(void *arg)
 	tsock_block(&duo.end[1], true);
 	seen.then = call_everything;
 	send_some(1);
-	NET_CHECK(NET_WAIT(sees(DUO_MESSAGE), 5000));
+	NET_CHECK(NET_WAIT(sees(DUO_MESSAGE), NET_PATIENCE));
 	NET_CHECK(!seen.then);
 	send_some(1);
-	NET_CHECK(NET_WAIT(sees(2 * DUO_MESSAGE), 5000));
+	NET_CHECK(NET_WAIT(sees(2 * DUO_MESSAGE), NET_PATIENCE));
 	finish();
 }
 
@@ -534,9 +535,9 @@ static void ended_inside(void *arg)
 
 	begin(c->verdict);
 	send_some(3);
-	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), 5000));
+	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), NET_PATIENCE));
 	seen.then = c->then;
-	NET_CHECK(NET_WAIT(sees(1), 5000));
+	NET_CHECK(NET_WAIT(sees(1), NET_PATIENCE));
 	NET_CHECK_EQ(seen.calls, 1);
 	finish();
 }
@@ -583,9 +584,9 @@ static void kept_inside(void *arg)
 
 	begin(c->verdict);
 	first = send_some(3);
-	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), 30000));
+	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), NET_PATIENCE));
 	seen.then = c->then;
-	NET_CHECK(NET_WAIT(sees(1), 30000));
+	NET_CHECK(NET_WAIT(sees(1), NET_PATIENCE));
 	NET_CHECK_EQ(seen.calls, 1);
 	NET_CHECK_EQ(held_count(), 0); /* nobody could give the packet back */
 	unkeep();
@@ -604,7 +605,7 @@ static void kept_before(void *arg)
 
 	begin(VMA_PACKET_DROP);
 	first = send_some(3);
-	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), 30000));
+	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), NET_PATIENCE));
 	keep_inside();
 	sees(0);
 	unkeep();
@@ -636,16 +637,16 @@ static void jumps_out(void *arg)
 
 	begin(VMA_PACKET_DROP);
 	send_some(3);
-	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), 5000));
+	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), NET_PATIENCE));
 	seen.then = jump;
 	if (!setjmp(out))
-		NET_CHECK(!NET_WAIT(sees(3 * DUO_MESSAGE), 5000));
+		NET_CHECK(!NET_WAIT(sees(3 * DUO_MESSAGE), NET_PATIENCE));
 	else
 		jumps++;
 	NET_CHECK_EQ(jumps, 1);
 	NET_CHECK(!hold_current);
 	NET_CHECK_EQ(seen.calls, 1);
-	NET_CHECK(NET_WAIT(sees(3 * DUO_MESSAGE), 5000));
+	NET_CHECK(NET_WAIT(sees(3 * DUO_MESSAGE), NET_PATIENCE));
 	NET_CHECK_EQ(charged(), 0);
 	finish();
 }

@@ -145,7 +145,7 @@ static void drop(void *arg)
 
 	begin(VMA_PACKET_DROP);
 	first = send_some(50);
-	NET_CHECK(NET_WAIT(sees(50), 5000));
+	NET_CHECK(NET_WAIT(sees(50), NET_PATIENCE));
 	in_order(first, 0, 50);
 	NET_CHECK(!is_readable(&duo.end[1]));
 	NET_CHECK_EQ(recv_number(&number), -EAGAIN);
@@ -159,7 +159,7 @@ static void pass(void *arg)
 
 	begin(VMA_PACKET_RECV);
 	first = send_some(50);
-	NET_CHECK(NET_WAIT(sees(50), 5000));
+	NET_CHECK(NET_WAIT(sees(50), NET_PATIENCE));
 	in_order(first, 0, 50);
 	for (unsigned i = 0; i < 50; i++) {
 		NET_CHECK(is_readable(&duo.end[1]));
@@ -177,7 +177,7 @@ static void hold(void *arg)
 
 	begin(VMA_PACKET_HOLD);
 	first = send_some(1);
-	NET_CHECK(NET_WAIT(sees(1), 5000));
+	NET_CHECK(NET_WAIT(sees(1), NET_PATIENCE));
 	NET_CHECK_EQ(recv_number(&number), -EAGAIN);
 	NET_CHECK_EQ(held_count(), 1);
 	memcpy(&number, seen.payload, sizeof(number));
@@ -202,7 +202,7 @@ static void not_held(void *arg)
 	begin(VMA_PACKET_DROP);
 	seen.then = free_inside;
 	send_some(2);
-	NET_CHECK(NET_WAIT(sees(2), 5000));
+	NET_CHECK(NET_WAIT(sees(2), NET_PATIENCE));
 	free_inside();
 	seen.then = NULL;
 	finish();
@@ -217,8 +217,8 @@ static void not_in_the_internal_thread(void *arg)
 
 	begin(VMA_PACKET_DROP);
 	first = send_some(10);
-	NET_CHECK(NET_WAIT(datagrams_queued() >= 10, 30000));
-	NET_CHECK(NET_WAIT(sees(10), 5000));
+	NET_CHECK(NET_WAIT(datagrams_queued() >= 10, NET_PATIENCE));
+	NET_CHECK(NET_WAIT(sees(10), NET_PATIENCE));
 	in_order(first, 0, 10);
 	finish();
 }
@@ -234,7 +234,7 @@ static void wakes_a_sleeper(void *arg)
 	tsock_block(&duo.end[1], true);
 	NET_CHECK_EQ(pthread_create(&tid, NULL, receive_message, &r), 0);
 	send_some(1);
-	NET_CHECK(NET_WAIT(n_seen() == 1, 5000));
+	NET_CHECK(NET_WAIT(n_seen() == 1, NET_PATIENCE));
 	__atomic_store_n(&seen.verdict, VMA_PACKET_RECV, __ATOMIC_RELAXED);
 	send_some(1);
 	NET_CHECK_EQ(pthread_join(tid, NULL), 0);
@@ -270,7 +270,7 @@ static void two_threads_and_moves(void *arg)
 		send_some(50);
 		if (i % 8 == 0)
 			duo_ask(&duo.end[1], 100 + i);
-		NET_CHECK(NET_WAIT(n_seen() == (i + 1) * 50, 5000));
+		NET_CHECK(NET_WAIT(n_seen() == (i + 1) * 50, NET_PATIENCE));
 	}
 	for (unsigned i = 0; i < 2; i++)
 		NET_CHECK_EQ(pthread_join(tids[i], NULL), 0);
@@ -291,10 +291,10 @@ static void queued_first(void *arg)
 	seen.ts = &duo.end[1];
 	seen.verdict = VMA_PACKET_RECV;
 	first = send_some(2);
-	NET_CHECK(NET_WAIT(datagrams_queued() >= 2, 30000));
+	NET_CHECK(NET_WAIT(datagrams_queued() >= 2, NET_PATIENCE));
 	NET_CHECK_EQ(sock_set_callback(seen.ts->ref, seen.ts->fd, callback, &seen), 0);
 	send_some(1);
-	NET_CHECK(NET_WAIT(sees(1), 5000));
+	NET_CHECK(NET_WAIT(sees(1), NET_PATIENCE));
 	NET_CHECK_EQ(seen.numbers[0], first + 2);
 	for (unsigned i = 0; i < 3; i++) {
 		NET_CHECK_EQ(recv_number(&number), DUO_MESSAGE);
@@ -303,7 +303,7 @@ static void queued_first(void *arg)
 	NET_CHECK_EQ(sock_set_callback(seen.ts->ref, seen.ts->fd, NULL, NULL), 0);
 	NET_CHECK_EQ(sock_set_callback(seen.ts->ref, seen.ts->fd, NULL, NULL), 0);
 	send_some(1);
-	NET_CHECK(NET_WAIT(recv_number(&number) == DUO_MESSAGE, 5000));
+	NET_CHECK(NET_WAIT(recv_number(&number) == DUO_MESSAGE, NET_PATIENCE));
 	NET_CHECK_EQ(n_seen(), 1);
 	finish();
 }
@@ -315,7 +315,7 @@ static void taken_back(void *arg)
 
 	begin(VMA_PACKET_DROP);
 	first = send_some(3);
-	NET_CHECK(NET_WAIT(datagrams_queued() >= 3, 30000)); /* the internal thread */
+	NET_CHECK(NET_WAIT(datagrams_queued() >= 3, NET_PATIENCE)); /* the internal thread */
 	NET_CHECK_EQ(sock_set_callback(seen.ts->ref, seen.ts->fd, NULL, NULL), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		NET_CHECK_EQ(recv_number(&number), DUO_MESSAGE);
@@ -337,8 +337,8 @@ static void taken_back_inside(void *arg)
 	begin(VMA_PACKET_RECV);
 	seen.then = unregister;
 	first = send_some(3);
-	NET_CHECK(NET_WAIT(datagrams_queued() >= 3, 30000));
-	NET_CHECK(NET_WAIT(sees(1), 5000));
+	NET_CHECK(NET_WAIT(datagrams_queued() >= 3, NET_PATIENCE));
+	NET_CHECK(NET_WAIT(sees(1), NET_PATIENCE));
 	for (unsigned i = 0; i < 3; i++) {
 		NET_CHECK_EQ(recv_number(&number), DUO_MESSAGE);
 		NET_CHECK_EQ(number, first + i);
@@ -381,9 +381,9 @@ static void calls_inside(void *arg)
 	tsock_block(&duo.end[1], true);
 	seen.then = call_everything;
 	first = send_some(1);
-	NET_CHECK(NET_WAIT(sees(1), 5000));
+	NET_CHECK(NET_WAIT(sees(1), NET_PATIENCE));
 	duo.got[0]++;
-	NET_CHECK(NET_WAIT(sees(2), 5000)); /* what call_everything() sent */
+	NET_CHECK(NET_WAIT(sees(2), NET_PATIENCE)); /* what call_everything() sent */
 	in_order(first, 0, 2);
 	finish();
 }
@@ -399,8 +399,8 @@ static void closed_inside(void *arg)
 	begin(*(vma_recv_callback_retval_t *)arg);
 	seen.then = close_inside;
 	send_some(3);
-	NET_CHECK(NET_WAIT(datagrams_queued() >= 3, 30000));
-	NET_CHECK(NET_WAIT(sees(1), 5000));
+	NET_CHECK(NET_WAIT(datagrams_queued() >= 3, NET_PATIENCE));
+	NET_CHECK(NET_WAIT(sees(1), NET_PATIENCE));
 	NET_CHECK_EQ(n_seen(), 1);
 	finish();
 	NET_CHECK_EQ(held_count(), 0);
@@ -432,16 +432,16 @@ static void jumps_out(void *arg)
 
 	begin(VMA_PACKET_RECV);
 	first = send_some(3);
-	NET_CHECK(NET_WAIT(datagrams_queued() >= 3, 30000));
+	NET_CHECK(NET_WAIT(datagrams_queued() >= 3, NET_PATIENCE));
 	seen.then = jump;
 	if (!setjmp(out))
-		NET_CHECK(!NET_WAIT(sees(3), 5000));
+		NET_CHECK(!NET_WAIT(sees(3), NET_PATIENCE));
 	else
 		jumps++;
 	NET_CHECK_EQ(jumps, 1);
 	NET_CHECK(!hold_current);
 	NET_CHECK_EQ(n_seen(), 1);
-	NET_CHECK(NET_WAIT(sees(3), 5000));
+	NET_CHECK(NET_WAIT(sees(3), NET_PATIENCE));
 	in_order(first, 0, 3);
 	NET_CHECK_EQ(recv_number(&number), DUO_MESSAGE);
 	NET_CHECK_EQ(number, first + 1); /* the first one is gone */
@@ -461,7 +461,7 @@ static void cancel(void)
 
 static void *cancelled(void *arg)
 {
-	NET_CHECK(!NET_WAIT(sees(3), 5000));
+	NET_CHECK(!NET_WAIT(sees(3), NET_PATIENCE));
 	return NULL;
 }
 
@@ -477,7 +477,7 @@ static void cancelled_inside(void *arg)
 	NET_CHECK_EQ(pthread_create(&tid, NULL, cancelled, NULL), 0);
 	NET_CHECK_EQ(pthread_join(tid, &result), 0);
 	NET_CHECK(result == PTHREAD_CANCELED);
-	NET_CHECK(NET_WAIT(sees(3), 5000)); /* another thread goes on */
+	NET_CHECK(NET_WAIT(sees(3), NET_PATIENCE)); /* another thread goes on */
 	in_order(first, 0, 3);
 	finish();
 }

@@ -55,7 +55,7 @@ static struct vma_buff_t *take_one(void)
 {
 	struct xtreme_batch b;
 
-	NET_CHECK(NET_WAIT(poll_ring(&b, 1) && b.completions[0].packet.buff_lst, 5000));
+	NET_CHECK(NET_WAIT(poll_ring(&b, 1) && b.completions[0].packet.buff_lst, NET_PATIENCE));
 	NET_CHECK_EQ(b.completions[0].events, VMA_SOCKETXTREME_PACKET);
 	NET_CHECK_EQ(b.completions[0].user_data, duo.end[1].fd);
 	return b.completions[0].packet.buff_lst;
@@ -157,7 +157,7 @@ static void queued(void *arg)
 
 	begin(DUO_UDP);
 	first = send_some(3);
-	NET_CHECK(NET_WAIT(is_queued(), 5000));
+	NET_CHECK(NET_WAIT(is_queued(), NET_PATIENCE));
 	NET_CHECK_EQ(sock_hold_cold(duo.end[1].ref, &ring), 0);
 	payload = pkt_payload(tsock_inet(&duo.end[1])->udp.head);
 	ring_release_cold(ring);
@@ -185,7 +185,7 @@ static void moves(void *arg)
 
 	begin(DUO_UDP);
 	first = send_some(3);
-	NET_CHECK(NET_WAIT(is_queued(), 5000));
+	NET_CHECK(NET_WAIT(is_queued(), NET_PATIENCE));
 	buff[0] = take_one();
 	old = tsock_home(&duo.end[1]);
 	duo_move(&duo.end[1], 7);
@@ -210,7 +210,7 @@ static void outlives_the_socket(void *arg)
 
 	begin(DUO_UDP);
 	first = send_some(4); /* two of them are not taken */
-	NET_CHECK(NET_WAIT(is_queued(), 5000));
+	NET_CHECK(NET_WAIT(is_queued(), NET_PATIENCE));
 	buff[0] = take_one();
 	buff[1] = take_one();
 	duo_close(&duo);
@@ -256,7 +256,8 @@ static void stream(void *arg)
 	/* What the peer sent last comes before the end. */
 	duo_send(&duo, 0, 1);
 	NET_CHECK_EQ(tsock_shutdown(&duo.end[0], SHUT_WR), 0);
-	NET_CHECK(NET_WAIT(is_queued() && sock_events(duo.end[1].ref.sk) & EPOLLRDHUP, 5000));
+	NET_CHECK(
+		NET_WAIT(is_queued() && sock_events(duo.end[1].ref.sk) & EPOLLRDHUP, NET_PATIENCE));
 	check_bytes(take_one()); /* its buffer is never freed: the process ends with it */
 	NET_CHECK_EQ(poll_ring(&b, XTREME_BATCH), 1);
 	NET_CHECK_EQ(b.completions[0].events, EPOLLIN | EPOLLRDHUP);
@@ -274,7 +275,7 @@ static void reset(void *arg)
 	NET_CHECK_EQ(tsock_linger_none(&duo.end[0]), 0);
 	tsock_close(&duo.end[0]);
 	duo.end[0] = TSOCK_NONE;
-	NET_CHECK(NET_WAIT(poll_ring(&b, XTREME_BATCH), 5000));
+	NET_CHECK(NET_WAIT(poll_ring(&b, XTREME_BATCH), NET_PATIENCE));
 	NET_CHECK_EQ(b.n, 1);
 	NET_CHECK_EQ(b.completions[0].events & (EPOLLERR | EPOLLHUP | EPOLLIN),
 		     EPOLLERR | EPOLLHUP | EPOLLIN);
@@ -303,7 +304,7 @@ static void holds_everything(void *arg)
 	}
 	NET_CHECK(n > 2 && duo.got[0] < duo.sent[0]);
 	before = charged();
-	NET_CHECK(NET_WAIT(is_queued(), 5000));
+	NET_CHECK(NET_WAIT(is_queued(), NET_PATIENCE));
 	expect_none();
 	NET_CHECK_EQ(charged(), before);
 	while (duo.got[0] < duo.sent[0]) {
@@ -404,7 +405,7 @@ static void closes_while_polled(void *arg)
 		for (unsigned i = 0; i < 5; i++)
 			NET_CHECK_EQ(tsock_sendto(&duo.end[0], "hello", 6, &to), 6);
 		if (round % 3 == 0)
-			NET_CHECK(NET_WAIT(seen_by(p) > before, 5000));
+			NET_CHECK(NET_WAIT(seen_by(p) > before, NET_PATIENCE));
 		if (round % 4 == 0)
 			duo_ask(&ts, 200 + round % 8);
 		tsock_close(&ts);

@@ -97,7 +97,7 @@ static void tcp(void *arg)
 
 	begin(DUO_TCP);
 	for (unsigned round = 0; round < 20; round++) {
-		NET_CHECK(NET_WAIT(all_acked(), 5000));
+		NET_CHECK(NET_WAIT(all_acked(), NET_PATIENCE));
 		check_unchanged(sizes[round % 4]);
 		if (round % 5 == 4)
 			duo_talk(&duo, 2);
@@ -120,7 +120,7 @@ static void tcp_first(void *arg)
 	duo.end[1] = duo_accept(&listener, NULL);
 	NET_CHECK(NET_WAIT((sock_poll_ring(tsock_home(&duo.end[0])),
 			    sock_events(duo.end[0].ref.sk) & EPOLLOUT),
-			   5000));
+			   NET_PATIENCE));
 	duo.kind = DUO_TCP;
 	NET_CHECK(!tsock_inet(&duo.end[0])->tcp.conn.flight);
 	check_unchanged(100);
@@ -135,7 +135,7 @@ static void tcp_refused(void *arg)
 
 	begin(DUO_TCP);
 	conn = &tsock_inet(&duo.end[0])->tcp.conn;
-	NET_CHECK(NET_WAIT(all_acked(), 5000));
+	NET_CHECK(NET_WAIT(all_acked(), NET_PATIENCE));
 	NET_CHECK_EQ(dummy(&duo.end[0], conn->mss + 1u), -EMSGSIZE);
 	NET_CHECK_EQ(tsock_send(&duo.end[0], data, 10, VMA_SND_FLAGS_DUMMY | MSG_MORE), -EINVAL);
 	NET_CHECK_EQ(tsock_send(&duo.end[0], data, 10, VMA_SND_FLAGS_DUMMY | MSG_OOB), -EINVAL);
@@ -155,7 +155,7 @@ static bool lose_all(const struct pkt *pkt)
 static void tcp_with_data_out(void *arg)
 {
 	begin(DUO_TCP);
-	NET_CHECK(NET_WAIT(all_acked(), 5000));
+	NET_CHECK(NET_WAIT(all_acked(), NET_PATIENCE));
 	loop_port_lose(lose_all);
 	duo_send(&duo, 0, 1);
 	NET_CHECK_EQ(dummy(&duo.end[0], 10), -EAGAIN);

@@ -5,7 +5,6 @@
 
 #include "ring/logic.h"
 
-#define PATIENCE 5000 /* ms */
 #define TCP_NODELAY 1 /* the names of states in netinet/tcp.h conflict with ours */
 
 static struct sock_move_stats opened;
@@ -64,7 +63,7 @@ struct tsock duo_accept(struct tsock *listener, struct sockaddr_in *from)
 	struct sockaddr_in somebody;
 	struct tsock child;
 
-	NET_CHECK(NET_WAIT(accepted(listener, &child, from ? from : &somebody), PATIENCE));
+	NET_CHECK(NET_WAIT(accepted(listener, &child, from ? from : &somebody), NET_PATIENCE));
 	return child;
 }
 
@@ -87,7 +86,7 @@ static void open_tcp(struct duo *duo, struct tsock *listener)
 	NET_CHECK_EQ(tsock_bind(&duo->end[0], fake_link_addr(1), 0), 0);
 	NET_CHECK_EQ(tsock_connect(&duo->end[0], &to), -EINPROGRESS);
 	duo->end[1] = duo_accept(listener, &duo->name[0]);
-	NET_CHECK(NET_WAIT(is_connected(&duo->end[0]), PATIENCE));
+	NET_CHECK(NET_WAIT(is_connected(&duo->end[0]), NET_PATIENCE));
 	duo->name[1] = to;
 	/* A socket that moves receives no acknowledgements. */
 	for (unsigned i = 0; i < 2; i++)
@@ -217,7 +216,7 @@ static bool all_taken(struct duo *duo, unsigned from)
 
 void duo_drain(struct duo *duo, unsigned from)
 {
-	if (!NET_WAIT(all_taken(duo, from), PATIENCE))
+	if (!NET_WAIT(all_taken(duo, from), NET_PATIENCE))
 		NET_CHECK_EQ(duo->got[from], duo->sent[from]);
 	NET_CHECK_EQ(duo_take(duo, from), 0);
 }
@@ -249,7 +248,7 @@ void duo_ask(struct tsock *ts, unsigned user)
 
 bool duo_arrives(const struct tsock *ts, unsigned user)
 {
-	return NET_WAIT(duo_home(ts) == duo_key(user), PATIENCE);
+	return NET_WAIT(duo_home(ts) == duo_key(user), NET_PATIENCE);
 }
 
 void duo_move(struct tsock *ts, unsigned user)
@@ -264,7 +263,7 @@ void duo_begin_move(struct tsock *ts, unsigned user)
 
 	loop_port_gate(true);
 	duo_ask(ts, user);
-	NET_CHECK(NET_WAIT(loop_port_barriers() != before, PATIENCE));
+	NET_CHECK(NET_WAIT(loop_port_barriers() != before, NET_PATIENCE));
 }
 
 struct sock_move_stats duo_moves(void)

@@ -36,7 +36,7 @@ static inline ssize_t take_packet(struct tsock *ts, struct got_packet *got, bool
 /* Waits for one, too. */
 static inline void wait_packet(struct tsock *ts, struct got_packet *got)
 {
-	NET_CHECK(NET_WAIT(take_packet(ts, got, false) >= 0, 5000));
+	NET_CHECK(NET_WAIT(take_packet(ts, got, false) >= 0, NET_PATIENCE));
 }
 
 /* A thread that receives one message by a call that may block. */

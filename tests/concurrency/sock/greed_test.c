@@ -22,7 +22,6 @@
 #define ECHOES 100
 #define HOGS_MAX 320
 #define STREAM_MAX 300000
-#define PATIENCE 20000 /* ms */
 
 struct greed {
 	const char *name;
@@ -163,7 +162,7 @@ static void connect_hog(unsigned i)
 	from[i] = tsock_tcp();
 	NET_CHECK_EQ(tsock_bind(&from[i], fake_link_addr(1), 0), 0);
 	NET_CHECK_EQ(tsock_connect(&from[i], &server), -EINPROGRESS);
-	NET_CHECK(NET_WAIT(is_connected(&from[i]), PATIENCE));
+	NET_CHECK(NET_WAIT(is_connected(&from[i]), NET_PATIENCE));
 	NET_CHECK_EQ(duo_set_nodelay(&from[i], true), 0);
 	to[i] = TSOCK_NONE;
 	if (!greed->unaccepted)
@@ -317,7 +316,7 @@ static void run_shape(void *arg)
 	NET_CHECK(run_echoes(&echo) * 2 <= alone * 3);
 
 	loop_port_lose(NULL);
-	NET_CHECK(!greed->verify || NET_WAIT(read_all(), PATIENCE));
+	NET_CHECK(!greed->verify || NET_WAIT(read_all(), NET_PATIENCE));
 	duo_close(&echo);
 	close_hogs();
 	duo_end(&healthy);

@@ -224,7 +224,7 @@ static void behind_a_gap(void *arg)
 	loop_port_lose(lose_one);
 	duo_send(&duo, 1, 1);
 	duo_send(&duo, 1, 1);
-	NET_CHECK(NET_WAIT((sock_poll_ring(tsock_home(&duo.end[0])), conn->rcv.ooo), 5000));
+	NET_CHECK(NET_WAIT((sock_poll_ring(tsock_home(&duo.end[0])), conn->rcv.ooo), NET_PATIENCE));
 	NET_CHECK_EQ(commit(&duo.end[0], room.id, &in_place), DUO_MESSAGE);
 	loop_port_lose(NULL);
 	count_sent(1);
@@ -434,7 +434,7 @@ static void two_threads_end(enum duo_kind kind)
 
 			NET_CHECK(NET_WAIT(
 				(n = tsock_recv(&duo.end[1], buf, sizeof(buf), MSG_DONTWAIT)) > 0,
-				20000));
+				NET_PATIENCE));
 			for (ssize_t i = 0; i < n; i++)
 				NET_CHECK_EQ(buf[i], 0x11);
 			got += (unsigned)n;
@@ -493,7 +493,8 @@ static void closed_meanwhile(void *arg)
 		duo.kind = DUO_UDP;
 		for (unsigned i = 0; i < 2; i++)
 			NET_CHECK_EQ(pthread_create(&tids[i], NULL, writer, &from), 0);
-		NET_CHECK(NET_WAIT(tsock_recv(&at, buf, sizeof(buf), MSG_DONTWAIT) > 0, 20000));
+		NET_CHECK(NET_WAIT(tsock_recv(&at, buf, sizeof(buf), MSG_DONTWAIT) > 0,
+				   NET_PATIENCE));
 		sock_close(from.ref);
 		for (unsigned i = 0; i < 2; i++)
 			pthread_join(tids[i], NULL);
@@ -536,7 +537,7 @@ static void batches(void *arg)
 			/* What is under way to the new ring arrives there a moment later. */
 			NET_CHECK(NET_WAIT(sock_recv_batch(duo.end[1].ref, in + have, n - have,
 							   MSG_DONTWAIT, &done) == 0,
-					   20000));
+					   NET_PATIENCE));
 			NET_CHECK(done > 0);
 			have += done;
 		}

@@ -72,7 +72,7 @@ static void datagrams(void *arg)
 		send_burst(&bad, &to, 0);
 		send_burst(&good, &to, round * BURST);
 		send_burst(&bad, &to, 0);
-		NET_CHECK(NET_WAIT(all_came(&receiver, &next, (round + 1) * BURST), 5000));
+		NET_CHECK(NET_WAIT(all_came(&receiver, &next, (round + 1) * BURST), NET_PATIENCE));
 		fake_netlink_change(false);
 	}
 	/* When a ring is full, frames are lost before they are checked. */
@@ -101,7 +101,7 @@ static void routes_elsewhere(void *arg)
 		send_burst(&bad, &to, 0);
 		send_burst(&good, &to, end);
 		end += BURST;
-		NET_CHECK(NET_WAIT(all_came(&receiver, &next, end), 30000));
+		NET_CHECK(NET_WAIT(all_came(&receiver, &next, end), NET_PATIENCE));
 		if (round == 0)
 			asked = fake_netlink_asked();
 		NET_CHECK_EQ(fake_netlink_asked(), asked);
@@ -109,7 +109,7 @@ static void routes_elsewhere(void *arg)
 	}
 	fake_netlink_change(false);
 	send_burst(&good, &to, end);
-	NET_CHECK(NET_WAIT(all_came(&receiver, &next, end + BURST), 30000));
+	NET_CHECK(NET_WAIT(all_came(&receiver, &next, end + BURST), NET_PATIENCE));
 	NET_CHECK(fake_netlink_asked() > asked);
 	tsock_close(&bad);
 	tsock_close(&good);
@@ -153,7 +153,8 @@ static void connections(void *arg)
 	NET_CHECK_EQ(tsock_connect(&bad, &to), -EINPROGRESS);
 	duo_open(&duo, DUO_TCP, &listener); /* other senders are accepted meanwhile */
 	duo_talk(&duo, 5);
-	NET_CHECK(NET_WAIT((sock_poll_ring(tsock_home(&listener)), refused_packets() > 0), 5000));
+	NET_CHECK(NET_WAIT((sock_poll_ring(tsock_home(&listener)), refused_packets() > 0),
+			   NET_PATIENCE));
 	NET_CHECK(!has_child(&listener));
 	duo_close(&duo);
 	tsock_close(&bad);

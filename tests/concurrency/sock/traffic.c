@@ -156,7 +156,7 @@ void traffic_init(struct traffic *traffic, unsigned pairs, unsigned kinds, bool 
 	traffic->n_pairs = pairs;
 	traffic->kinds = kinds;
 	traffic->options = options;
-	traffic->patience = 10 * NSEC_PER_SEC * NET_SLOW;
+	traffic->patience = NET_PATIENCE * NSEC_PER_MSEC * NET_SLOW;
 	for (unsigned i = 0; i < pairs; i++) {
 		struct pair *pair = &traffic->pairs[i];
 

@@ -15,7 +15,7 @@ static void close_end(struct pair *pair, unsigned i, bool reset)
 
 static void wait_for_users(struct pair *pair)
 {
-	nsec_t until = clock_now() + 10 * NSEC_PER_SEC * NET_SLOW;
+	nsec_t until = clock_now() + NET_PATIENCE * NSEC_PER_MSEC * NET_SLOW;
 
 	while (__atomic_load_n(&pair->users, __ATOMIC_SEQ_CST)) {
 		if (clock_now() > until)

@@ -122,7 +122,7 @@ static uint32_t unread(void)
 static void send_and_wait(unsigned n)
 {
 	duo_send(&duo, 0, n);
-	NET_CHECK(NET_WAIT(unread() == duo.sent[0] - duo.got[0], 5000));
+	NET_CHECK(NET_WAIT(unread() == duo.sent[0] - duo.got[0], NET_PATIENCE));
 }
 
 /* ---- one thread -------------------------------------------------------------------------- */
@@ -198,14 +198,14 @@ static void ends(void *arg)
 	send_and_wait(1);
 	NET_CHECK_EQ(tsock_shutdown(&duo.end[0], SHUT_WR), 0);
 	check_packets(&got, take_some(&got));
-	NET_CHECK(NET_WAIT(take_some(&got) == 0, 5000));
+	NET_CHECK(NET_WAIT(take_some(&got) == 0, NET_PATIENCE));
 	NET_CHECK_EQ(got.n_packet_num, 1); /* the buffer is unchanged */
 	give_all_back(&duo.end[1], &got);
 	duo_close(&duo);
 
 	duo_open(&duo, DUO_TCP, &listener);
 	NET_CHECK_EQ(tsock_send(&duo.end[0], "ab", 2, MSG_OOB), 2);
-	NET_CHECK(NET_WAIT(unread() > 0, 5000));
+	NET_CHECK(NET_WAIT(unread() > 0, NET_PATIENCE));
 	NET_CHECK_EQ(take_some(&got), SOCK_KERNEL);
 	tsock_linger_none(&duo.end[0]);
 	tsock_close(&duo.end[0]);
@@ -214,7 +214,7 @@ static void ends(void *arg)
 	duo_open(&duo, DUO_TCP, &listener);
 	tsock_linger_none(&duo.end[0]);
 	tsock_close(&duo.end[0]);
-	NET_CHECK(NET_WAIT(take_some(&got) == -ECONNRESET, 5000));
+	NET_CHECK(NET_WAIT(take_some(&got) == -ECONNRESET, NET_PATIENCE));
 	NET_CHECK_EQ(take_some(&got), 0); /* it was reported */
 	finish();
 }
@@ -390,7 +390,7 @@ static void two_threads_free(void *arg)
 
 			NET_CHECK(NET_WAIT((sock_poll_ring(tsock_home(&duo.end[0])),
 					    n = take_some(&shared.got)) > 0,
-					   5000));
+					   NET_PATIENCE));
 			check_packets(&shared.got, n);
 			taken += (unsigned)shared.got.n_packet_num;
 			pthread_barrier_wait(&shared.begin);

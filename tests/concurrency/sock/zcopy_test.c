@@ -107,7 +107,7 @@ static void room_and_memory(void *arg)
 	first = send_some(&duo, 1);
 	NET_CHECK(NET_WAIT(sock_poll_ring(tsock_home(&duo.end[1])) ||
 				   sock_events(duo.end[1].ref.sk) & EPOLLIN,
-			   5000));
+			   NET_PATIENCE));
 	/* Neither takes the datagram. */
 	NET_CHECK_EQ(sock_recv_zcopy(duo.end[1].ref, &zcopy, MSG_DONTWAIT), -ENOBUFS);
 	NET_CHECK_EQ(held_count(), 0);
@@ -132,7 +132,7 @@ static void addresses(void *arg)
 	send_some(&duo, 1);
 	NET_CHECK(NET_WAIT((sock_poll_ring(tsock_home(&duo.end[1])),
 			    sock_events(duo.end[1].ref.sk) & EPOLLIN),
-			   5000));
+			   NET_PATIENCE));
 	NET_CHECK_EQ(sock_hold_cold(duo.end[1].ref, &ring), 0);
 	pkt = tsock_inet(&duo.end[1])->udp.head;
 	payload = pkt_payload(pkt);
@@ -250,7 +250,7 @@ static void holds_everything(void *arg)
 		send_some(&duo, 1);
 		NET_CHECK(NET_WAIT((n < LOTS && take_packet(&duo.end[1], &got[n], false) >= 0 &&
 				    ++n) || tsock_inet(&duo.end[1])->udp.dropped > drops,
-				   5000));
+				   NET_PATIENCE));
 	}
 	NET_CHECK(tsock_inet(&duo.end[1])->udp.dropped > drops);
 	NET_CHECK_EQ(held_count(), n);
@@ -261,7 +261,7 @@ static void holds_everything(void *arg)
 	NET_CHECK_EQ(tsock_bind(&other, fake_link_addr(1), 0), 0);
 	to = tsock_name(&other);
 	NET_CHECK_EQ(tsock_sendto(&sender, "hello", 6, &to), 6);
-	NET_CHECK(NET_WAIT(tsock_recv(&other, buf, sizeof(buf), 0) == 6, 5000));
+	NET_CHECK(NET_WAIT(tsock_recv(&other, buf, sizeof(buf), 0) == 6, NET_PATIENCE));
 
 	for (unsigned i = 0; i < n; i++)
 		NET_CHECK_EQ(give_back(&duo.end[1], &got[i]), 0);

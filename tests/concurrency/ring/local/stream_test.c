@@ -13,7 +13,7 @@
 #include "pair.h"
 
 #define CAPACITY 1024u
-#define LIMIT_MS 10000 /* a side that sleeps so long was not woken */
+#define LIMIT_MS 30000 /* a side that sleeps so long was not woken */
 #define TIME (400 * NSEC_PER_MSEC)
 #define PIECE 300u
 

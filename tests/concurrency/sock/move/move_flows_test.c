@@ -74,12 +74,12 @@ static void accept_all(struct tsock *listener, struct tsock *clients)
 
 		NET_CHECK(!(seen & 1u << which));
 		seen |= 1u << which;
-		NET_CHECK(NET_WAIT(poll_both(&clients[which], &child), 5000));
+		NET_CHECK(NET_WAIT(poll_both(&clients[which], &child), NET_PATIENCE));
 		say(&clients[which], (char)('a' + which));
-		NET_CHECK(NET_WAIT(heard(&child, &byte), 5000));
+		NET_CHECK(NET_WAIT(heard(&child, &byte), NET_PATIENCE));
 		NET_CHECK_EQ(byte, 'a' + which);
 		say(&child, (char)('A' + which));
-		NET_CHECK(NET_WAIT(heard(&clients[which], &byte), 5000));
+		NET_CHECK(NET_WAIT(heard(&clients[which], &byte), NET_PATIENCE));
 		NET_CHECK_EQ(byte, 'A' + which);
 		tsock_linger_none(&child);
 		tsock_close(&child);
@@ -99,7 +99,7 @@ static void listener_moves(void *arg)
 	to = tsock_name(&listener);
 	for (unsigned i = 0; i < 2; i++) {
 		clients[i] = client(&listener, &to);
-		NET_CHECK(NET_WAIT(poll_both(&clients[i], &listener), 5000));
+		NET_CHECK(NET_WAIT(poll_both(&clients[i], &listener), NET_PATIENCE));
 	}
 	loop_port_lose(lose_answers);
 	for (unsigned i = 2; i < 4; i++) {
@@ -169,13 +169,15 @@ static void listener_closed(void *arg)
 	listener = duo_listener(7000);
 	to = tsock_name(&listener);
 	clients[0] = client(&listener, &to);
-	NET_CHECK(NET_WAIT(poll_both(&clients[0], &listener), 5000));
+	NET_CHECK(NET_WAIT(poll_both(&clients[0], &listener), NET_PATIENCE));
 	duo_begin_move(&listener, 1);
 	clients[1] = client(&listener, &to);
 	tsock_close(&listener);
 	loop_port_gate(false);
-	NET_CHECK(NET_WAIT(tsock_recv(&clients[0], &byte, 1, MSG_DONTWAIT) == -ECONNRESET, 5000));
-	NET_CHECK(NET_WAIT(tsock_recv(&clients[1], &byte, 1, MSG_DONTWAIT) == -ECONNREFUSED, 5000));
+	NET_CHECK(NET_WAIT(tsock_recv(&clients[0], &byte, 1, MSG_DONTWAIT) == -ECONNRESET,
+			   NET_PATIENCE));
+	NET_CHECK(NET_WAIT(tsock_recv(&clients[1], &byte, 1, MSG_DONTWAIT) == -ECONNREFUSED,
+			   NET_PATIENCE));
 	for (unsigned i = 0; i < 2; i++)
 		tsock_close(&clients[i]);
 	duo_end(NULL);

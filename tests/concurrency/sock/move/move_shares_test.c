@@ -122,7 +122,7 @@ static void sharers_move(void *arg)
 		loop_port_gate(false);
 		NET_CHECK(duo_arrives(ts, user));
 		send_all(3);
-		NET_CHECK(NET_WAIT(all_came(), 5000));
+		NET_CHECK(NET_WAIT(all_came(), NET_PATIENCE));
 	}
 	close_all();
 }
@@ -141,7 +141,7 @@ static void sharer_closed(void *arg)
 	duo_begin();
 	open_all();
 	send_all(3);
-	NET_CHECK(NET_WAIT(all_came(), 5000));
+	NET_CHECK(NET_WAIT(all_came(), NET_PATIENCE));
 	memcpy(before, owner, sizeof(before));
 	duo_begin_move(&sharers[0], 2);
 	tsock_close(&sharers[0]);
@@ -149,7 +149,7 @@ static void sharer_closed(void *arg)
 	for (unsigned i = 0; i < SENDERS; i++)
 		owner[i] = owner[i] ? owner[i] : -1;
 	send_all(3);
-	NET_CHECK(NET_WAIT(all_came(), 5000));
+	NET_CHECK(NET_WAIT(all_came(), NET_PATIENCE));
 	for (unsigned i = 0; i < SENDERS; i++)
 		NET_CHECK(before[i] ? owner[i] == before[i] : owner[i] > 0);
 	close_all();
@@ -175,7 +175,7 @@ static void sharers_move_at_random(void *arg)
 		rnd ^= rnd << 17;
 		duo_ask(&sharers[rnd % SHARERS], 1 + rnd / SHARERS % 4);
 		send_all(1);
-		NET_CHECK(NET_WAIT(all_came(), 5000));
+		NET_CHECK(NET_WAIT(all_came(), NET_PATIENCE));
 	}
 	NET_CHECK(duo_moves().finished > 10);
 	close_all();
@@ -226,14 +226,14 @@ static void inherited_joins(void *arg)
 	NET_CHECK_EQ(attach_inherited(&sharers[1], &sharers[0], SOCK_DGRAM), VERDICT_FLOW);
 	tsock_close(&sharers[1]);
 	send_all(3);
-	NET_CHECK(NET_WAIT(all_came(), 5000));
+	NET_CHECK(NET_WAIT(all_came(), NET_PATIENCE));
 	tell_inherited(&sharers[0]);
 	NET_CHECK_EQ(attach_inherited(&sharers[1], &sharers[0], SOCK_DGRAM), VERDICT_ACCELERATED);
 	NET_CHECK_EQ(attach_inherited(&sharers[2], &sharers[0], SOCK_DGRAM), VERDICT_ACCELERATED);
 	for (unsigned i = 0; i < SENDERS; i++)
 		owner[i] = -1;
 	send_all(3);
-	NET_CHECK(NET_WAIT(all_came(), 5000));
+	NET_CHECK(NET_WAIT(all_came(), NET_PATIENCE));
 	for (unsigned i = 0; i < SENDERS; i++)
 		some |= 1u << owner[i];
 	NET_CHECK(__builtin_popcount(some) > 1); /* most of the time, each of them */
@@ -243,7 +243,7 @@ static void inherited_joins(void *arg)
 	for (unsigned i = 0; i < SENDERS; i++)
 		owner[i] = 2;
 	send_all(3);
-	NET_CHECK(NET_WAIT(all_came(), 5000));
+	NET_CHECK(NET_WAIT(all_came(), NET_PATIENCE));
 	close_all();
 }
 
@@ -331,13 +331,13 @@ static void listeners_move(void *arg)
 	NET_CHECK_EQ(accepted, CLIENTS);
 	for (unsigned i = 0; i < CLIENTS; i++) {
 		NET_CHECK_EQ(tsock_send(&clients[i], "x", 1, 0), 1);
-		NET_CHECK(NET_WAIT(answered(&clients[i]), 5000));
+		NET_CHECK(NET_WAIT(answered(&clients[i]), NET_PATIENCE));
 	}
 	for (unsigned i = 0; i < 3; i++)
 		tsock_close(&listeners[i]);
 	for (unsigned i = 0; i < CLIENTS; i++) {
 		NET_CHECK_EQ(tsock_send(&clients[i], "x", 1, 0), 1);
-		NET_CHECK(NET_WAIT(answered(&clients[i]), 5000));
+		NET_CHECK(NET_WAIT(answered(&clients[i]), NET_PATIENCE));
 	}
 	for (unsigned i = 0; i < CLIENTS; i++) {
 		tsock_linger_none(&clients[i]);

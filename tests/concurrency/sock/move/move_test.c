@@ -146,7 +146,7 @@ static void close_in_order(void *arg)
 	loop_port_gate(false);
 	duo_drain(&duo, 0);
 	duo.end[0] = TSOCK_NONE;
-	NET_CHECK(NET_WAIT(duo_take(&duo, 0) == 0 && duo.ended[0], 5000));
+	NET_CHECK(NET_WAIT(duo_take(&duo, 0) == 0 && duo.ended[0], NET_PATIENCE));
 	duo_close(&duo);
 	duo_expect_moves(1, 1, 0);
 	duo_end(&listener);
@@ -213,7 +213,8 @@ static void cancelled(void *arg)
 	params.rx_poll = 1; /* asleep, because only there it can be cancelled */
 	duo_begin_move(&duo.end[1], 1);
 	NET_CHECK_EQ(pthread_create(&thread, NULL, blocked, &duo.end[1]), 0);
-	NET_CHECK(NET_WAIT(__atomic_load_n(&duo.end[1].ref.sk->waiters, __ATOMIC_SEQ_CST), 5000));
+	NET_CHECK(NET_WAIT(__atomic_load_n(&duo.end[1].ref.sk->waiters, __ATOMIC_SEQ_CST),
+			   NET_PATIENCE));
 	duo_send(&duo, 0, 10);
 	pthread_cancel(thread);
 	pthread_join(thread, NULL);
@@ -254,7 +255,8 @@ static void sleeping(void *arg)
 	tsock_block(&duo.end[1], true);
 	params.rx_poll = 1;
 	NET_CHECK_EQ(pthread_create(&thread, NULL, wait_for_one, &duo.end[1]), 0);
-	NET_CHECK(NET_WAIT(__atomic_load_n(&duo.end[1].ref.sk->waiters, __ATOMIC_SEQ_CST), 5000));
+	NET_CHECK(NET_WAIT(__atomic_load_n(&duo.end[1].ref.sk->waiters, __ATOMIC_SEQ_CST),
+			   NET_PATIENCE));
 	duo_move(&duo.end[1], 1);
 	duo_send(&duo, 0, 1);
 	pthread_join(thread, NULL);
@@ -285,7 +287,7 @@ static void refused(void *arg)
 	loop_port_fail_moves(1);
 	duo_send(&duo, 0, 5);
 	duo_ask(&duo.end[1], 1);
-	NET_CHECK(NET_WAIT(duo_moves().finished + duo_moves().abandoned, 5000));
+	NET_CHECK(NET_WAIT(duo_moves().finished + duo_moves().abandoned, NET_PATIENCE));
 	loop_net_settle();
 	/* Datagrams are forwarded from the ring where they arrive. */
 	if (duo.kind == DUO_TCP) {
@@ -311,7 +313,7 @@ static void *use(void *arg)
 	static const struct ring_alloc alloc = {.logic = RING_LOGIC_THREAD};
 	struct duo *duo = arg;
 	uint64_t own = ring_key(&alloc, NULL, 0);
-	nsec_t until = clock_now() + 8 * NSEC_PER_SEC * NET_SLOW;
+	nsec_t until = clock_now() + NET_PATIENCE * NSEC_PER_MSEC * NET_SLOW;
 
 	while (duo_home(&duo->end[1]) != own) {
 		NET_CHECK(clock_now() < until);
@@ -359,7 +361,7 @@ static void *use_without_result(void *arg)
 {
 	struct duo *duo = arg;
 	uint64_t home = duo_home(&duo->end[1]);
-	nsec_t until = clock_now() + 8 * NSEC_PER_SEC * NET_SLOW;
+	nsec_t until = clock_now() + NET_PATIENCE * NSEC_PER_MSEC * NET_SLOW;
 
 	/* Checked again once a second. */
 	while (duo_moves().abandoned < 3) {
@@ -411,8 +413,9 @@ static void send_elsewhere(void *arg)
 					     true),
 			     0);
 		duo_send(&duo, 0, 5);
-		NET_CHECK(NET_WAIT(
-			__atomic_load_n(&sock_moves_tx.finished, __ATOMIC_RELAXED) == i + 1, 5000));
+		NET_CHECK(NET_WAIT(__atomic_load_n(&sock_moves_tx.finished, __ATOMIC_RELAXED) ==
+					   i + 1,
+				   NET_PATIENCE));
 		duo_send(&duo, 0, 5);
 		duo_drain(&duo, 0);
 		NET_CHECK_EQ(duo_home(&duo.end[0]), home);
@@ -452,7 +455,7 @@ static void meet(enum delay_point at)
 	before = from->stats.tx_frames;
 	NET_CHECK(NET_WAIT(__atomic_load_n(&meeting.arriving, __ATOMIC_SEQ_CST) &&
 				   tsock_home(meeting.ts) != from,
-			   5000));
+			   NET_PATIENCE));
 	usleep(20000); /* the internal thread delivers, and answers */
 	NET_CHECK_EQ(from->stats.tx_frames, before);
 	__atomic_store_n(&meeting.seen, 1, __ATOMIC_SEQ_CST);

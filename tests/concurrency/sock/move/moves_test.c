@@ -74,7 +74,7 @@ static void wait_for_moves(unsigned n)
 			last = moved();
 			since = clock_now();
 		}
-		NET_CHECK(clock_now() - since < 10 * NSEC_PER_SEC * NET_SLOW);
+		NET_CHECK(clock_now() - since < NET_PATIENCE * NSEC_PER_MSEC * NET_SLOW);
 	}
 }
 

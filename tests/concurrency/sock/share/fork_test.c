@@ -10,7 +10,7 @@
 #include <linux/capability.h>
 #include <sys/wait.h>
 
-#define CHILD_SECONDS 20
+#define CHILD_SECONDS 60
 #define FORKS 20
 #define THREADS 3
 

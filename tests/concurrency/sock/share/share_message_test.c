@@ -23,7 +23,6 @@
 #include "sock/share/transfer.h"
 #include "sock/tcp/tcp_sock.h"
 
-#define PATIENCE 5000 /* ms */
 #define CONNECTIONS 4
 #define ROUNDS 40    /* repetitions of the random test, each with its own seed */
 #define MESSAGES 500 /* in each round */
@@ -64,7 +63,7 @@ static int expect(struct channel *hostile, enum message_kind kind, uint64_t id)
 {
 	struct received received;
 
-	NET_CHECK(NET_WAIT(receives(hostile, &received), PATIENCE));
+	NET_CHECK(NET_WAIT(receives(hostile, &received), NET_PATIENCE));
 	NET_CHECK_EQ(received.rc, 1);
 	NET_CHECK_EQ(received.message.kind, kind);
 	NET_CHECK_EQ(received.message.id, id);
@@ -90,7 +89,7 @@ static bool channel_ended(struct channel *hostile)
 
 static void expect_end(struct channel *hostile)
 {
-	NET_CHECK(NET_WAIT(channel_ended(hostile), PATIENCE));
+	NET_CHECK(NET_WAIT(channel_ended(hostile), NET_PATIENCE));
 	channel_destroy(hostile);
 }
 
@@ -160,7 +159,7 @@ static void export_what_was_exported(void *arg)
 	channel_send(hostile, MESSAGE_EXPORT, id_of(&duo.end[1]), 0, memfd);
 	expect_end(hostile);
 	duo_talk(&duo, 3);
-	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), NET_PATIENCE));
 	duo_close(&duo);
 	duo_end(&listener);
 }
@@ -236,7 +235,7 @@ static void send_late_frames(void *arg)
 	/* Frames of a connection that the message is not about are dropped. */
 	channel_send(hostile, MESSAGE_LATE, id_of(&other.end[1]), 0, sys_fd_copy(late));
 	channel_send(hostile, MESSAGE_LATE, id, 0, late);
-	NET_CHECK(NET_WAIT(duo_take(&duo, 0) || duo.got[0] == duo.sent[0], PATIENCE));
+	NET_CHECK(NET_WAIT(duo_take(&duo, 0) || duo.got[0] == duo.sent[0], NET_PATIENCE));
 	duo_drain(&duo, 0);
 	loop_port_lose(NULL);
 	duo_talk(&other, 3);
@@ -279,7 +278,7 @@ static void export_refused(struct transit *transit)
 	channel_send(transit->hostile, MESSAGE_NACK, transit->id, 0, -1);
 	duo_talk(&transit->duo, 3);
 	channel_destroy(transit->hostile);
-	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), NET_PATIENCE));
 	duo_close(&transit->duo);
 	tsock_close(&transit->probe);
 	duo_end(&transit->listener);
@@ -362,7 +361,7 @@ static void fall_back_to_kernel(void *arg)
 	channel_send(hostile, MESSAGE_TO_KERNEL, id, 0, -1);
 	expect(hostile, MESSAGE_CLOSED, id);
 	channel_destroy(hostile);
-	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), NET_PATIENCE));
 	duo_end(&listener);
 }
 
@@ -419,7 +418,7 @@ static struct tsock connect_to(struct sockaddr_in *to)
 
 	NET_CHECK_EQ(tsock_bind(&ts, fake_link_addr(1), 0), 0);
 	NET_CHECK_EQ(tsock_connect(&ts, to), -EINPROGRESS);
-	NET_CHECK(NET_WAIT(sock_events(ts.ref.sk) & EPOLLOUT, PATIENCE));
+	NET_CHECK(NET_WAIT(sock_events(ts.ref.sk) & EPOLLOUT, NET_PATIENCE));
 	return ts;
 }
 
@@ -463,9 +462,9 @@ static void stop_accepting(void *arg)
 		channel_send(hostile, MESSAGE_RECEIVED, id, 0, -1);
 	}
 	/* The listener waits for late SYNs that were steered to this process. */
-	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), PATIENCE));
+	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), NET_PATIENCE));
 	channel_destroy(hostile);
-	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), NET_PATIENCE));
 	close_clients(client, 2);
 	duo_end(&listener);
 }
@@ -504,7 +503,7 @@ static void join_through_the_middle(void *arg)
 	}
 	NET_CHECK_EQ(waitpid(pid, &status, 0), pid);
 	NET_CHECK_EQ(status, 0);
-	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), NET_PATIENCE));
 	duo_end(&listener);
 }
 
@@ -551,7 +550,7 @@ static void close_in_the_middle(void *arg)
 	expect(sides[0], MESSAGE_OFFER, id);
 	channel_send(sides[0], MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
 	expect(sides[1], MESSAGE_JOIN, id);
-	NET_CHECK(NET_WAIT(is_known(id) == 2, PATIENCE));
+	NET_CHECK(NET_WAIT(is_known(id) == 2, NET_PATIENCE));
 	memfd = memfd_create("datagrams", MFD_CLOEXEC);
 	NET_CHECK(memfd >= 0);
 	channel_send(sides[1], MESSAGE_PENDING, id, 0, memfd);
@@ -565,7 +564,7 @@ static void close_in_the_middle(void *arg)
 	NET_CHECK_EQ(is_known(id), 0);
 	for (unsigned i = 0; i < 2; i++)
 		channel_destroy(sides[i]);
-	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), NET_PATIENCE));
 	loop_net_finish();
 }
 
@@ -620,10 +619,10 @@ static void withdraw_for_one(void *arg)
 	sys_close_fd(&memfd);
 	channel_send(others[which], MESSAGE_RECEIVED, id, 0, -1);
 	loop_port_lose(NULL);
-	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), PATIENCE));
+	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), NET_PATIENCE));
 	for (unsigned i = 0; i < 2; i++)
 		channel_destroy(others[i]);
-	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), NET_PATIENCE));
 	close_clients(client, 2);
 	duo_end(&listener);
 }
@@ -667,24 +666,24 @@ static void send_late_to_pending(void *arg)
 	late = collect_late(hostile, id, ABC_FRAME);
 	loop_port_lose(lose_all); /* retransmissions of the peer are lost */
 	channel_send(hostile, MESSAGE_RECEIVED, id, 0, -1);
-	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), PATIENCE));
+	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), NET_PATIENCE));
 	/*
 	 * The connection returns. Late frames are accepted only from the channel that it came
 	 * through.
 	 */
 	channel_send(hostile, MESSAGE_PENDING, id, 0, memfd);
-	NET_CHECK(NET_WAIT(tsock_accept(&listener, &server, NULL) >= 0, PATIENCE));
+	NET_CHECK(NET_WAIT(tsock_accept(&listener, &server, NULL) >= 0, NET_PATIENCE));
 	other = lend();
 	channel_send(other, MESSAGE_LATE, id, 0, sys_fd_copy(late));
 	channel_send(other, MESSAGE_REQUEST, id, 0, -1);
 	NET_CHECK_EQ(expect(other, MESSAGE_JOIN, id), -1); /* MESSAGE_LATE was read before this */
 	NET_CHECK(!has_bytes(&server, "abc"));
 	channel_send(hostile, MESSAGE_LATE, id, 0, late);
-	NET_CHECK(NET_WAIT(has_bytes(&server, "abc"), PATIENCE));
+	NET_CHECK(NET_WAIT(has_bytes(&server, "abc"), NET_PATIENCE));
 	loop_port_lose(NULL);
 	channel_destroy(hostile);
 	channel_destroy(other);
-	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), NET_PATIENCE));
 	close_clients(&client, 1);
 	close_clients(&server, 1);
 	duo_end(&listener);
@@ -721,7 +720,7 @@ static void lose_while_in_transit(void *arg)
 	channel_send(hostile, MESSAGE_ACK, id, 0, -1);
 	sys_close_fd(&memfd);
 	expect_end(hostile);
-	NET_CHECK(NET_WAIT(has_ended(&duo), PATIENCE));
+	NET_CHECK(NET_WAIT(has_ended(&duo), NET_PATIENCE));
 	tsock_close(&duo.end[0]);
 	duo_end(&listener);
 }
@@ -1009,7 +1008,7 @@ static bool is_legal_for(struct world *w, enum message_kind kind)
 		channel_send(w->hostile, MESSAGE_INVENTORY, id_of(&w->probe), 0, -1);
 	channel_send(w->hostile, kind, w->id, 0, -1);
 	channel_send(w->hostile, MESSAGE_REQUEST, id_of(&w->probe), 0, -1);
-	NET_CHECK(NET_WAIT(is_answered(w->hostile, id_of(&w->probe), &cut), PATIENCE));
+	NET_CHECK(NET_WAIT(is_answered(w->hostile, id_of(&w->probe), &cut), NET_PATIENCE));
 	return !cut;
 }
 
@@ -1059,7 +1058,7 @@ static void send_every_message(void *arg)
 		}
 	}
 	NET_CHECK_EQ(wrong, 0);
-	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), NET_PATIENCE));
 	duo_end(NULL);
 }
 
@@ -1268,7 +1267,7 @@ static void send_at_random(void *arg)
 		listen_to(&c);
 	}
 	close_all(&c);
-	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), NET_PATIENCE));
 	listener = duo_listener(7002);
 	duo_open(&after, DUO_TCP, &listener);
 	duo_talk(&after, 3);

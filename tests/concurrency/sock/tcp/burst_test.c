@@ -72,7 +72,7 @@ static struct tsock begin(void)
 	loop_net_start();
 	listener = listener_at(PORT);
 	connecting();
-	NET_CHECK(NET_WAIT(tsock_accept(&listener, &child, NULL) >= 0, 5000));
+	NET_CHECK(NET_WAIT(tsock_accept(&listener, &child, NULL) >= 0, NET_PATIENCE));
 	progress_stop();
 	loop_port_lose(look);
 	wire.syn_acks = wire.acks = 0;

@@ -114,7 +114,7 @@ static void connecting(void *arg)
 
 	begin(TCP_SYN);
 	connect_all(clients);
-	NET_CHECK(NET_WAIT(all_begun(), 5000));
+	NET_CHECK(NET_WAIT(all_begun(), NET_PATIENCE));
 	sock_exit();
 	for (unsigned i = 0; i < CONNECTIONS; i++)
 		NET_CHECK_EQ(read_atomic(&wire.ended[i]), 1);
@@ -134,7 +134,7 @@ static void answering(void *arg)
 	begin(TCP_SYN | TCP_ACK);
 	listener = listener_at(PORT);
 	connect_all(clients);
-	NET_CHECK(NET_WAIT(all_begun(), 5000));
+	NET_CHECK(NET_WAIT(all_begun(), NET_PATIENCE));
 	if (*exits)
 		sock_exit();
 	else

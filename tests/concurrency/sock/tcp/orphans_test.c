@@ -45,7 +45,7 @@ static void close_all(void *arg)
 		tsock_close(&duo[i].end[0]);
 	NET_CHECK_EQ(__atomic_load_n(&tcp_orphans[TCP_ORPHAN_UNACKED], __ATOMIC_RELAXED), ORPHANS);
 	for (unsigned i = 0; i < CONNECTIONS; i++) {
-		NET_CHECK(NET_WAIT(is_at_its_end(&duo[i].end[1], &last), 5000));
+		NET_CHECK(NET_WAIT(is_at_its_end(&duo[i].end[1], &last), NET_PATIENCE));
 		NET_CHECK(last == 0 || last == -ECONNRESET);
 		ends += last == 0;
 		resets += last == -ECONNRESET;

@@ -60,8 +60,8 @@ static struct both pair_of(struct tsock client, struct tsock *listener)
 	struct sockaddr_in to = tsock_name(listener);
 
 	NET_CHECK_EQ(tsock_connect(&both.client, &to), -EINPROGRESS);
-	NET_CHECK(NET_WAIT(tsock_accept(listener, &both.server, NULL) >= 0, 5000));
-	NET_CHECK(NET_WAIT(is_connected(&both.client), 5000));
+	NET_CHECK(NET_WAIT(tsock_accept(listener, &both.server, NULL) >= 0, NET_PATIENCE));
+	NET_CHECK(NET_WAIT(is_connected(&both.client), NET_PATIENCE));
 	return both;
 }
 
@@ -92,12 +92,12 @@ static void close_in_order(struct tsock *first, struct tsock *second)
 	unsigned before = number(&timewait_stats.total);
 
 	tsock_close(first);
-	NET_CHECK(NET_WAIT(is_at_end(second), 5000));
+	NET_CHECK(NET_WAIT(is_at_end(second), NET_PATIENCE));
 	tsock_close(second);
 	NET_CHECK(NET_WAIT(number(&timewait_stats.total) == before + 1 &&
 				   !number(&tcp_orphans[TCP_ORPHAN_UNACKED]) &&
 				   !number(&tcp_orphans[TCP_ORPHAN_HALF]),
-			   5000));
+			   NET_PATIENCE));
 }
 
 /* ---- cases ----------------------------------------------------------------------------- */
@@ -124,7 +124,7 @@ static void nothing_but_small(void *arg)
 	tsock_close(&listener);
 	NET_CHECK_EQ(number(&timewait_stats.now), 1);
 	NET_CHECK_EQ(number(&port_keepers), 1);
-	NET_CHECK(NET_WAIT(rings_unused(), 5000));
+	NET_CHECK(NET_WAIT(rings_unused(), NET_PATIENCE));
 	loop_net_finish();
 	NET_CHECK_EQ(number(&timewait_stats.now), 0); /* they ended with the last ring */
 	NET_CHECK_EQ(number(&port_keepers), 0);
@@ -145,12 +145,12 @@ static void half(void *arg)
 	listener = listener_at(PORT);
 	both = pair_of(tsock_tcp(), &listener);
 	tsock_close(&both.client);
-	NET_CHECK(NET_WAIT(number(&timewait_stats.now) == 1, 5000));
+	NET_CHECK(NET_WAIT(number(&timewait_stats.now) == 1, NET_PATIENCE));
 	NET_CHECK_EQ(number(&tcp_orphans[TCP_ORPHAN_HALF]), 1);
-	NET_CHECK(NET_WAIT(is_at_end(&both.server), 5000));
+	NET_CHECK(NET_WAIT(is_at_end(&both.server), NET_PATIENCE));
 	/* No program reads what is sent now. */
 	NET_CHECK_EQ(tsock_send(&both.server, "x", 1, 0), 1);
-	NET_CHECK(NET_WAIT(number(&timewait_stats.now) == 0, 5000));
+	NET_CHECK(NET_WAIT(number(&timewait_stats.now) == 0, NET_PATIENCE));
 	NET_CHECK_EQ(number(&tcp_orphans[TCP_ORPHAN_HALF]), 0);
 	NET_CHECK_EQ(number(&port_keepers), 0);
 	tsock_close(&both.server);
@@ -212,7 +212,7 @@ static void same_end(void *arg)
 	key = key_of(&local, &remote);
 	ring = tsock_home(&both.client);
 	tsock_close(&both.client);
-	NET_CHECK(NET_WAIT(number(&timewait_stats.now) == 1, 5000));
+	NET_CHECK(NET_WAIT(number(&timewait_stats.now) == 1, NET_PATIENCE));
 	NET_CHECK(ring_hold_cold(ring));
 	flow = flow_lookup(&ring->flows, &key);
 	NET_CHECK(flow);
@@ -220,7 +220,7 @@ static void same_end(void *arg)
 	flow->deliver = deliver_in_time;
 	ring_release_cold(ring);
 	tsock_close(&both.server);
-	NET_CHECK(NET_WAIT(!number(&tcp_orphans[TCP_ORPHAN_HALF]), 5000));
+	NET_CHECK(NET_WAIT(!number(&tcp_orphans[TCP_ORPHAN_HALF]), NET_PATIENCE));
 	NET_CHECK_EQ(number(&timewait_stats.now), 1);
 	tsock_close(&listener);
 	loop_net_finish();
@@ -292,12 +292,12 @@ static void descriptors_run_out(void *arg)
 	NET_CHECK_EQ(number(&port_keepers), 1);
 	while (n)
 		close(files[--n]);
-	NET_CHECK(NET_WAIT(is_at_end(&second.server), 5000));
+	NET_CHECK(NET_WAIT(is_at_end(&second.server), NET_PATIENCE));
 	tsock_close(&second.server);
 	tsock_close(&listener);
 	NET_CHECK(NET_WAIT(!number(&tcp_orphans[TCP_ORPHAN_UNACKED]) &&
 				   !number(&tcp_orphans[TCP_ORPHAN_HALF]),
-			   5000));
+			   NET_PATIENCE));
 	NET_CHECK_EQ(number(&timewait_stats.now), 1);
 	loop_net_finish();
 }
@@ -379,7 +379,7 @@ static void peer_again(void *arg)
 	both = pair_of(bound_client(9000), &listener);
 	NET_CHECK_EQ(number(&timewait_stats.now), 0);
 	NET_CHECK_EQ(tsock_send(&both.client, "x", 1, 0), 1);
-	NET_CHECK(NET_WAIT(tsock_recv(&both.server, &byte, 1, 0) == 1, 5000));
+	NET_CHECK(NET_WAIT(tsock_recv(&both.server, &byte, 1, 0) == 1, NET_PATIENCE));
 	NET_CHECK_EQ(byte, 'x');
 	close_in_order(&both.client, &both.server);
 	tsock_close(&listener);
@@ -425,7 +425,7 @@ static void nobody_listens(void *arg)
 	loop_port_lose(count_acks);
 	both.client = bound_client(9000);
 	NET_CHECK_EQ(tsock_connect(&both.client, &to), -EINPROGRESS);
-	NET_CHECK(NET_WAIT(number(&server_acks) == 1, 5000));
+	NET_CHECK(NET_WAIT(number(&server_acks) == 1, NET_PATIENCE));
 	NET_CHECK_EQ(number(&timewait_stats.now), 0);
 	loop_port_lose(NULL);
 	tsock_close(&both.client);
@@ -504,14 +504,14 @@ static void closed_late(void *arg)
 	__atomic_add_fetch(&ref.sk->waiters, 1, __ATOMIC_SEQ_CST);
 	tsock_close(&both.server);
 	sock_wait_leave(ref);
-	NET_CHECK(NET_WAIT(is_at_end(&both.client), 5000));
+	NET_CHECK(NET_WAIT(is_at_end(&both.client), NET_PATIENCE));
 	tsock_close(&both.client);
 	NET_CHECK(NET_WAIT(number(&timewait_stats.total) == 1 &&
 				   !number(&tcp_orphans[TCP_ORPHAN_UNACKED]) &&
 				   !number(&tcp_orphans[TCP_ORPHAN_HALF]),
-			   5000));
+			   NET_PATIENCE));
 	NET_CHECK_EQ(number(&timewait_stats.now), 1);
-	NET_CHECK(NET_WAIT(!number(&port_keepers), 5000));
+	NET_CHECK(NET_WAIT(!number(&port_keepers), NET_PATIENCE));
 	tsock_close(&listener);
 	loop_net_finish();
 }
@@ -564,7 +564,7 @@ static void taken_over(void *arg)
 	old = tsock_home(&both.client);
 	NET_CHECK(old != tsock_home(&both.server));
 	close_in_order(&both.client, &both.server);
-	NET_CHECK(NET_WAIT(!ring_queue(old), 5000));
+	NET_CHECK(NET_WAIT(!ring_queue(old), NET_PATIENCE));
 	NET_CHECK_EQ(number(&timewait_stats.now), 1);
 	again = bound_client(9000);
 	NET_CHECK_EQ(tsock_connect(&again, &to), -EADDRNOTAVAIL);

@@ -27,7 +27,7 @@
 #include "sock/local/local_sock.h"
 #include "vma_test.h"
 
-#define PATIENCE (10 * NSEC_PER_SEC)
+#define PATIENCE (30 * NSEC_PER_SEC)
 #define STOP 99u /* a message: the child leaves */
 
 static char base[64];

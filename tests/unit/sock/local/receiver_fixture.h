@@ -22,7 +22,7 @@
 #include "sock/udp/udp_sock.h"
 #include "vma_test.h"
 
-#define PATIENCE (10 * NSEC_PER_SEC)
+#define PATIENCE (30 * NSEC_PER_SEC)
 #define HERE htonl(INADDR_LOOPBACK)
 #define THERE htonl(0x0a090001) /* 10.9.0.1, of another host */
 
