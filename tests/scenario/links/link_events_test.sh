@@ -46,14 +46,30 @@ def ask(udp, port):
     return "none"
 
 
-def bpf():
-    n = 0
+def descriptors():
+    names = []
     for fd in os.listdir("/proc/self/fd"):
         try:
-            n += "bpf" in os.readlink("/proc/self/fd/" + fd)
+            names.append(os.readlink("/proc/self/fd/" + fd))
         except OSError:
             pass
-    return n
+    return names
+
+
+def bpf():
+    return sum("bpf" in n for n in descriptors())
+
+
+def lasting():
+    """Less what each thread of the library sleeps on once it does."""
+    return sum("eventfd" not in n for n in descriptors())
+
+
+def await_sends(good):
+    """Netlink tells the library, which tells nobody: until good() is true of what sends say."""
+    end = time.monotonic() + 30
+    while not good() and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def by_kernel():
@@ -138,7 +154,8 @@ def row_sizes(port):
     strict.setsockopt(socket.IPPROTO_IP, 10, 2)  # IP_MTU_DISCOVER, IP_PMTUDISC_DO
     for mtu in (1500, 1000, 1400, 1500):
         run("ip link set v0 mtu %d && ip -n s link set v0 mtu %d" % (mtu, mtu))
-        time.sleep(0.3)
+        await_sends(lambda: (name(strict.sendto, bytes(mtu - 27), (THERE, port)),
+                             name(strict.sendto, bytes(mtu - 28), (THERE, port))) == ("EMSGSIZE", mtu - 28))
         for size in (500, 972, 973, 1372, 1373, 1472, 1473, 4000):
             sent = name(udp.sendto, b"z" * size, (THERE, port))
             got = name(lambda: len(udp.recv(9000)))
@@ -158,8 +175,9 @@ def row_unplug(port, options):
         s.settimeout(50)
         heard[what] = name(s.recv, 100)
 
+    ep = select.epoll()
+
     def watch():
-        ep = select.epoll()
         ep.register(streams[1].fileno(), select.EPOLLIN)
         ep.register(wild.fileno(), select.EPOLLIN)
         heard["epoll"] = len(ep.poll(50))
@@ -169,14 +187,14 @@ def row_unplug(port, options):
     for t in threads:
         t.start()
     time.sleep(0.5)
-    fds = len(os.listdir("/proc/self/fd"))
+    fds = lasting()
     run(UNPLUG)
-    time.sleep(0.2)
+    await_sends(lambda: name(udp.sendto, b"x", (THERE, port)) == "ENETUNREACH")
     used = sum(os.times()[:2])
     time.sleep(2)
     used = sum(os.times()[:2]) - used
     print("it sleeps", used < 0.4 or used, "bpf descriptors", bpf(),
-          "descriptors more", max(0, len(os.listdir("/proc/self/fd")) - fds))
+          "descriptors more", max(0, lasting() - fds))
     print(name(streams[2].send, b"queued"), name(udp.sendto, b"x", (THERE, port)),
           name(wild.sendto, b"x", (THERE, port)))
     run(PLUG % (options, options))
@@ -198,10 +216,10 @@ def row_unplug(port, options):
         run("nsenter --net=/run/netns/s python3 -c 'import socket; socket.create_connection((\"%s\", %d), 30).send(b\"hi\")'" % (HERE, p))
         print(s.accept()[0].recv(10))
     for _ in range(300):  # one may be open for a moment
-        if len(os.listdir("/proc/self/fd")) <= fds + 3:
+        if lasting() <= fds + 3:
             break
         time.sleep(0.1)
-    print("descriptors more", max(0, len(os.listdir("/proc/self/fd")) - fds - 3))
+    print("descriptors more", max(0, lasting() - fds - 3))
 
 
 def row_lost(port):
@@ -216,7 +234,7 @@ def row_lost(port):
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
     udp = datagrams(HERE, 0)
     run(UNPLUG)
-    time.sleep(0.2)
+    await_sends(lambda: name(udp.sendto, b"x", (THERE, port)) == "ENETUNREACH")
     print(name(socks["queued"].send, b"queued"), name(udp.sendto, b"x", (THERE, port)))
     for what in ("queued", "keepalive"):
         socks[what].settimeout(30)
@@ -328,20 +346,46 @@ ip -n s link set x0 up
 await 30 netns_is_up c x0 || die "the link stays down"
 row "addresses move" "after 8 \[\]" moved
 
+needs bpftool
+# connections: how many the XDP program of c's v0 steers.
+connections() {
+	local prog map n=0
+
+	prog=$(ip -n c -d -o link show v0 | sed -nE 's/.* prog\/xdp id ([0-9]+) .*/\1/p')
+	for map in $(bpftool prog show id "${prog:-none}" | sed -nE 's/.*map_ids ([0-9,]+).*/\1/p' | tr , ' '); do
+		! bpftool map show id "$map" | grep -q ' name conns ' || n=$(bpftool -j map dump id "$map" | python3 -c '
+import json, sys
+print(sum(any(int(byte, 16) for byte in entry["value"]) for entry in json.load(sys.stdin)))')
+	done
+	echo $n
+} 2> /dev/null
+
+steers() {
+	(($(connections) >= $1))
+}
+
+# plug [CONNECTIONS]: the peer can send when so many are steered. Until then the kernel would reset them: see
+# README.md, Limits.
 plug() {
 	local queues=(numrxqueues 4 numtxqueues 4)
 
 	ip link add v0 netns c "${queues[@]}" type veth peer name v0 netns s "${queues[@]}"
 	in_ns c ethtool -L v0 rx 1 tx 1
 	netns_up c v0 $netns_client
-	netns_up s v0 $netns_server
+	ip -n s link set v0 up
 	await 30 netns_is_up c v0 || die "the link stays down"
+	await 30 steers "${1:-0}" || echo "only $(connections) of $1 connections are steered"
+	netns_up s v0 $netns_server
 }
 
 replug() {
+	local n
+
+	n=$(connections)
+	echo "     $n connections"
 	ip -n c link del v0
 	sleep 1 # the link is away so long
-	plug
+	plug "$n"
 }
 
 more_queues() {
