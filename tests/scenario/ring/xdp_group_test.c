@@ -1457,6 +1457,11 @@ static void fickle_main(int ifindex, uint64_t *rounds)
 				q->ops->reuseport_leave(q, &key, &part[i]);
 		}
 		set(rounds, get(rounds) + 1);
+		/*
+		 * It holds nothing now.  Else it loses a shared processor with the group's lock
+		 * nearly always, and a newcomer does not get that for many seconds.
+		 */
+		sched_yield();
 	}
 }
 

@@ -20,7 +20,7 @@
 #include "ring/xdp/port_xdp.h"
 #include "vma_test.h"
 
-#define DEADLINE (20 * NSEC_PER_SEC)
+#define DEADLINE (60 * NSEC_PER_SEC)
 
 static const uint8_t our_mac[6] = {2, 0, 0, 0, 0, 1};
 static const uint8_t their_mac[6] = {2, 0, 0, 0, 0, 2};
