@@ -7,6 +7,7 @@
 #include <netinet/udp.h>
 
 #include "base/sys.h"
+#include "base/user.h"
 #include "sock/core/kind.h"
 #include "sock/core/msg/stamps.h"
 #include "sock/core/sock_options.h"
@@ -211,11 +212,10 @@ static void mirror_multicast_if(struct sock_options *opt, const void *val, sockl
 /* -1: the program leaves it to the route and the host. */
 static bool is_default(const void *val, socklen_t len)
 {
-	int value = 0;
+	int value;
 
-	if (len >= sizeof(value))
-		memcpy(&value, val, sizeof(value));
-	return value == -1;
+	/* For IPv6 the kernel takes NULL as 0. */
+	return len >= sizeof(value) && !user_read(&value, val, sizeof(value)) && value == -1;
 }
 
 void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t len,
