@@ -278,13 +278,16 @@ unsigned group_reap(struct xdp_group *g, struct group_stack *to, unsigned queue)
 
 /* ---- dead members ------------------------------------------------------------------------ */
 
-/* comp_lock, pool_lock: frames that were sent, by any member, go to the pool. */
+/*
+ * comp_lock, pool_lock: frames that were sent, by any member, go to the pool.  No more than the ring has
+ * entries: any member can write the producer's position.
+ */
 static void reap_to_pool(struct xdp_group *g, unsigned queue)
 {
 	struct group_ring *r = &g->comp[queue];
 	uint32_t n;
 
-	while ((n = comp_count(r))) {
+	for (uint32_t read = 0; read < r->size && (n = comp_count(r)); read += n) {
 		uint32_t first = *r->consumer;
 
 		for (uint32_t i = 0; i < n; i++) {

@@ -464,6 +464,18 @@ static void test_nonsense_in_shared_memory_does_no_harm(void **state)
 	free_world(w);
 }
 
+static void test_a_completion_ring_is_read_once(void **state)
+{
+	struct world *w = make_world();
+	struct shared_ring *comp = &w->wire->comp[0];
+	uint32_t begin = comp->consumer;
+
+	comp->producer = begin + (1u << 31);
+	assert_true(group_reclaim(&w->g, NULL, NULL));
+	assert_int_equal(comp->consumer - begin, ENTRIES);
+	free_world(w);
+}
+
 static void test_a_living_holder_keeps_its_lock(void **state)
 {
 	struct world *w = make_world();
@@ -661,6 +673,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_clean_exit_leaves_nothing_to_sweep),
 	TEST(test_one_sends_and_another_receives_for_ever),
 	TEST(test_nonsense_in_shared_memory_does_no_harm),
+	TEST(test_a_completion_ring_is_read_once),
 	TEST(test_a_living_holder_keeps_its_lock),
 	TEST(test_a_new_member_is_not_marked_dead_for_the_previous_one),
 	TEST(test_a_living_member_marked_dead_notices_and_does_no_harm),
