@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <netinet/ip_icmp.h>
+#include <sys/wait.h>
 
 #include "tests/unit/sock/world.h"
 
@@ -231,13 +232,34 @@ static void test_pings_do_not_reach_the_socket(void **state)
 	assert_int_equal(n, 1);
 }
 
+/* In the child, where there is no internal thread. */
+static int forget_and_open(void)
+{
+	int had, after, again;
+
+	sock_icmp_forget();
+	had = raw_sockets();
+	sock_icmp_forget();
+	after = raw_sockets();
+	sock_icmp_open();
+	again = raw_sockets();
+	return had == 0 && after == 0 && again == 1 ? 0 : 1;
+}
+
 static void test_a_forked_child_has_none(void **state)
 {
+	int status;
+	pid_t pid;
+
 	assert_int_equal(raw_sockets(), 1);
-	sock_icmp_forget();
-	assert_int_equal(raw_sockets(), 0);
-	sock_icmp_forget();
-	WORLD_LOCKED(sock_icmp_open());
+	WORLD_LOCKED({
+		pid = fork();
+		if (!pid)
+			_exit(forget_and_open());
+	});
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 	assert_int_equal(raw_sockets(), 1);
 }
 
