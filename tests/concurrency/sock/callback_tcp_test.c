@@ -116,7 +116,7 @@ static void finish(void)
 	NET_CHECK(!seen.internal);
 	duo_close(&duo);
 	duo_end(&listener);
-	NET_CHECK_EQ(held_count(), 0);
+	NET_CHECK(NET_WAIT(held_count() == 0, NET_PATIENCE));
 }
 
 /* Sends n messages; all bytes that were sent are taken by the callback, or read by the case. */
@@ -230,7 +230,7 @@ static void hold(void *arg)
 	NET_CHECK(NET_WAIT(sees(DUO_MESSAGE), NET_PATIENCE));
 	NET_CHECK_EQ(seen.calls, 1);
 	NET_CHECK_EQ(recv_some(&byte, 1), -EAGAIN);
-	NET_CHECK_EQ(held_count(), 1);
+	NET_CHECK(NET_WAIT(held_count() == 1, NET_PATIENCE));
 	check_bytes(seen.payload, seen.len, first);
 	NET_CHECK(charged() > 0);
 	NET_CHECK_EQ(sock_free_packet(seen.ids[0], duo.end[0].ref), -ENOENT);
@@ -257,7 +257,7 @@ static void holds_everything(void *arg)
 	NET_CHECK(unread > 0);
 	NET_CHECK(taken <= TCP_RECVQ_ROOM_MIN + 4096);
 	calls = seen.calls;
-	NET_CHECK_EQ(held_count(), calls);
+	NET_CHECK(NET_WAIT(held_count() == calls, NET_PATIENCE));
 	sees(0);
 	NET_CHECK_EQ(seen.calls, calls);
 	__atomic_store_n(&seen.verdict, VMA_PACKET_DROP, __ATOMIC_RELAXED);
@@ -588,7 +588,8 @@ static void kept_inside(void *arg)
 	seen.then = c->then;
 	NET_CHECK(NET_WAIT(sees(1), NET_PATIENCE));
 	NET_CHECK_EQ(seen.calls, 1);
-	NET_CHECK_EQ(held_count(), 0); /* nobody could give the packet back */
+	NET_CHECK(
+		NET_WAIT(held_count() == 0, NET_PATIENCE)); /* nobody could give the packet back */
 	unkeep();
 	reads(c->verdict == VMA_PACKET_RECV ? first : seen.at, duo.sent[0]);
 	first = send_some(1);

@@ -179,7 +179,7 @@ static void hold(void *arg)
 	first = send_some(1);
 	NET_CHECK(NET_WAIT(sees(1), NET_PATIENCE));
 	NET_CHECK_EQ(recv_number(&number), -EAGAIN);
-	NET_CHECK_EQ(held_count(), 1);
+	NET_CHECK(NET_WAIT(held_count() == 1, NET_PATIENCE));
 	memcpy(&number, seen.payload, sizeof(number));
 	NET_CHECK_EQ(number, first);
 	NET_CHECK(bytes_queued() > 0);
@@ -188,7 +188,7 @@ static void hold(void *arg)
 	NET_CHECK_EQ(sock_free_packet(seen.id, duo.end[1].ref), -ENOENT);
 	NET_CHECK_EQ(bytes_queued(), 0);
 	finish();
-	NET_CHECK_EQ(held_count(), 0);
+	NET_CHECK(NET_WAIT(held_count() == 0, NET_PATIENCE));
 }
 
 /* Numbers of packets that are not held name nothing, also inside the callback. */
@@ -403,7 +403,7 @@ static void closed_inside(void *arg)
 	NET_CHECK(NET_WAIT(sees(1), NET_PATIENCE));
 	NET_CHECK_EQ(n_seen(), 1);
 	finish();
-	NET_CHECK_EQ(held_count(), 0);
+	NET_CHECK(NET_WAIT(held_count() == 0, NET_PATIENCE));
 }
 
 static void test_closed_inside(void **state)

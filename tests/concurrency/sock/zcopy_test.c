@@ -68,7 +68,7 @@ static void errors(void *arg)
 	wait_packet(&duo.end[1], &other);
 	NET_CHECK_EQ(number_in(&other), first + 1);
 	NET_CHECK(got.packet_id != other.packet_id);
-	NET_CHECK_EQ(held_count(), 2);
+	NET_CHECK(NET_WAIT(held_count() == 2, NET_PATIENCE));
 	NET_CHECK(bytes_of(&duo.end[1]) > before + 2 * DUO_MESSAGE);
 
 	NET_CHECK_EQ(give_back(&duo.end[0], &got), -ENOENT); /* another socket's */
@@ -79,16 +79,16 @@ static void errors(void *arg)
 	NET_CHECK_EQ(give_back(&duo.end[1], &got), 0);
 	NET_CHECK_EQ(give_back(&duo.end[1], &got), -ENOENT); /* twice */
 	NET_CHECK_EQ(number_in(&other), first + 1);
-	NET_CHECK_EQ(held_count(), 1);
+	NET_CHECK(NET_WAIT(held_count() == 1, NET_PATIENCE));
 	/* A slot that is used again does not answer to the old number. */
 	send_some(&duo, 1);
 	wait_packet(&duo.end[1], &third);
 	NET_CHECK(third.packet_id != got.packet_id);
 	NET_CHECK_EQ(give_back(&duo.end[1], &got), -ENOENT);
-	NET_CHECK_EQ(held_count(), 2);
+	NET_CHECK(NET_WAIT(held_count() == 2, NET_PATIENCE));
 	NET_CHECK_EQ(give_back(&duo.end[1], &third), 0);
 	NET_CHECK_EQ(give_back(&duo.end[1], &other), 0);
-	NET_CHECK_EQ(held_count(), 0);
+	NET_CHECK(NET_WAIT(held_count() == 0, NET_PATIENCE));
 	NET_CHECK_EQ(bytes_of(&duo.end[1]), before);
 	duo_close(&duo);
 	duo_end(NULL);
@@ -110,7 +110,7 @@ static void room_and_memory(void *arg)
 			   NET_PATIENCE));
 	/* Neither takes the datagram. */
 	NET_CHECK_EQ(sock_recv_zcopy(duo.end[1].ref, &zcopy, MSG_DONTWAIT), -ENOBUFS);
-	NET_CHECK_EQ(held_count(), 0);
+	NET_CHECK(NET_WAIT(held_count() == 0, NET_PATIENCE));
 	wait_packet(&duo.end[1], &got);
 	NET_CHECK_EQ(number_in(&got), first);
 	NET_CHECK_EQ(give_back(&duo.end[1], &got), 0);
@@ -165,7 +165,7 @@ static void outlives_a_move(void *arg)
 		NET_CHECK_EQ(number_in(&got[i]), first + i);
 		NET_CHECK_EQ(give_back(&duo.end[1], &got[i]), 0);
 	}
-	NET_CHECK_EQ(held_count(), 0);
+	NET_CHECK(NET_WAIT(held_count() == 0, NET_PATIENCE));
 	NET_CHECK_EQ(bytes_of(&duo.end[1]), before);
 	duo_talk(&duo, 3);
 	duo_close(&duo);
@@ -192,7 +192,7 @@ static void outlives_the_socket(void *arg)
 	NET_CHECK_EQ(give_back(&none, &got[0]), -ENOENT);
 	duo_open(&duo, DUO_UDP, NULL); /* perhaps the same object, with a new generation */
 	NET_CHECK_EQ(give_back(&duo.end[1], &got[1]), 0);
-	NET_CHECK_EQ(held_count(), 0);
+	NET_CHECK(NET_WAIT(held_count() == 0, NET_PATIENCE));
 	duo_talk(&duo, 3);
 	duo_close(&duo);
 	duo_end(NULL);
@@ -253,7 +253,7 @@ static void holds_everything(void *arg)
 				   NET_PATIENCE));
 	}
 	NET_CHECK(tsock_inet(&duo.end[1])->udp.dropped > drops);
-	NET_CHECK_EQ(held_count(), n);
+	NET_CHECK(NET_WAIT(held_count() == n, NET_PATIENCE));
 	NET_CHECK(n > 10);
 
 	other = tsock_udp();
@@ -265,7 +265,7 @@ static void holds_everything(void *arg)
 
 	for (unsigned i = 0; i < n; i++)
 		NET_CHECK_EQ(give_back(&duo.end[1], &got[i]), 0);
-	NET_CHECK_EQ(held_count(), 0);
+	NET_CHECK(NET_WAIT(held_count() == 0, NET_PATIENCE));
 	send_some(&duo, 1);
 	wait_packet(&duo.end[1], &got[0]); /* it gets more now */
 	NET_CHECK_EQ(give_back(&duo.end[1], &got[0]), 0);
@@ -308,7 +308,7 @@ static void two_threads_free(void *arg)
 	}
 	freers_stop(&freers);
 	loop_net_settle();
-	NET_CHECK_EQ(held_count(), 0);
+	NET_CHECK(NET_WAIT(held_count() == 0, NET_PATIENCE));
 	NET_CHECK_EQ(bytes_of(&duo->end[1]), before);
 	duo_close(duo);
 	duo_end(NULL);
