@@ -522,8 +522,7 @@ void tcp_set_quickack(struct tcp_conn *c, bool on, nsec_t now)
 {
 	set_flag(c, CONN_PINGPONG, !on);
 	if (!on) {
-		if (!c->rare || !c->rare->route.quickack)
-			c->flags &= ~(uint32_t)CONN_QUICKACK;
+		c->flags &= ~(uint32_t)CONN_QUICKACK;
 		c->quickacks = 0;
 		return;
 	}

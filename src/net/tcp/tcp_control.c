@@ -74,7 +74,7 @@ static bool hold_ack(const struct tcp_conn *c, nsec_t now)
 {
 	uint32_t unacked = c->rcv_nxt - c->rcv_acked;
 
-	if (c->quickacks || (c->flags & CONN_QUICKACK))
+	if (c->quickacks || tcp_never_delays(c))
 		return false;
 	return now - c->data_rx_at < TCP_ACK_GAP && unacked < TCP_ACK_STRETCH * c->rcv_mss &&
 	       unacked < min_u32(c->rcvbuf, c->window_clamp) / 4;
@@ -91,7 +91,7 @@ static enum ack_due ack_is_due(const struct tcp_conn *c, nsec_t now)
 	/* RFC 5681 section 4.2: every second full segment at least. */
 	if (c->rcv_nxt - c->rcv_acked > c->rcv_mss)
 		return hold_ack(c, now) ? ACK_HELD : ACK_DUE;
-	if ((c->flags & CONN_QUICKACK) || (c->quickacks && !(c->flags & CONN_PINGPONG)))
+	if (tcp_never_delays(c) || (c->quickacks && !(c->flags & CONN_PINGPONG)))
 		return ACK_DUE;
 	return ACK_NOT_DUE;
 }

@@ -430,6 +430,13 @@ static inline nsec_t tcp_min_rto(const struct tcp_conn *c)
 	return unlikely(c->rare != NULL) ? tcp_min_rto_rare(c) : tcp_settings.min_rto;
 }
 uint32_t tcp_initial_window(const struct tcp_conn *c);
+/* Sets the congestion window of the first flight. */
+void tcp_begin_window(struct tcp_conn *c);
+/* No acknowledgement is delayed: so it was configured, or the route says so. */
+static inline bool tcp_never_delays(const struct tcp_conn *c)
+{
+	return (c->flags & CONN_QUICKACK) || (unlikely(c->rare != NULL) && c->rare->route.quickack);
+}
 
 /* tcp_timer.c: events, which start and stop the timers. */
 void tcp_timer_syn_sent(struct tcp_conn *c, nsec_t now);

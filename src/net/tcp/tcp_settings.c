@@ -38,10 +38,11 @@ uint32_t tcp_initial_window(const struct tcp_conn *c)
 		       TCP_CC_MAX_WINDOW);
 }
 
-/* The first flight, if the handshake lost nothing. */
-static void begin_with_route(struct tcp_conn *c)
+void tcp_begin_window(struct tcp_conn *c)
 {
-	if (!c->data_segs_out && !(c->flags & CONN_SYN_RTX) && c->cc.ops != &tcp_cc_none)
+	if (c->flags & CONN_SYN_RTX) /* RFC 5681 section 3.1: the SYN was lost */
+		c->cc.cwnd = c->mss;
+	else if (c->cc.ops != &tcp_cc_none)
 		c->cc.cwnd = tcp_initial_window(c);
 }
 
@@ -54,13 +55,10 @@ int tcp_set_route(struct tcp_conn *c, const struct route_metrics *metrics)
 		return 0;
 	if (!tcp_rare(c))
 		return -ENOMEM;
-	if (c->rare->route.quickack && !metrics->quickack)
-		c->flags &= ~(uint32_t)CONN_QUICKACK;
-	if (metrics->quickack)
-		c->flags |= CONN_QUICKACK;
 	c->rare->route = *metrics;
 	if (tcp_min_rto(c) != min_rto && c->rtt.srtt && !c->retries)
 		c->rtt.rto = rtt_base(&c->rtt, tcp_min_rto(c));
-	begin_with_route(c);
+	if (!c->data_segs_out)
+		tcp_begin_window(c);
 	return 0;
 }
