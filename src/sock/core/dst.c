@@ -251,7 +251,8 @@ int dst_template(struct frame_template *tmpl, const struct ring *ring, const uin
 				  .src = headers->src,
 				  .dst = *to,
 				  .proto = headers->proto,
-				  .ttl = headers->ttl,
+				  .ttl = headers->hoplimit && !headers->ttl_set ? headers->hoplimit
+										: headers->ttl,
 				  .tos = headers->tos,
 				  .no_csum = headers->no_csum,
 				  .label = headers->no_label ? FRAME_LABEL_NONE : FRAME_LABEL_AUTO};
@@ -288,8 +289,7 @@ int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 	if (found->verdict == VERDICT_ACCELERATED) {
 		if (addr_is_any(&h.src.addr))
 			h.src.addr = found->src;
-		if (!h.ttl_set && found->metrics.hoplimit)
-			h.ttl = found->metrics.hoplimit;
+		h.hoplimit = found->metrics.hoplimit;
 		rc = dst_template(&tmpl, found->ring, found->mac, to, &h);
 		if (rc)
 			return rc;

@@ -117,7 +117,8 @@ struct dst_headers {
 	struct endpoint src;
 	uint8_t proto;
 	uint8_t ttl;
-	bool ttl_set; /* the program chose it: a route does not say otherwise */
+	bool ttl_set;	  /* the program chose it: a route does not say otherwise */
+	uint8_t hoplimit; /* of the route; 0: none. dst_apply() knows it */
 	uint8_t tos;
 	bool no_csum;
 	bool no_label; /* IPv6: the flow label is 0 */

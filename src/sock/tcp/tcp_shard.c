@@ -68,14 +68,9 @@ static int init_template(struct frame_template *tmpl, const struct tcp_shard *sh
 			 const struct source_path *path, const uint8_t *mac,
 			 const struct endpoint *local, const struct endpoint *remote)
 {
-	struct dst_headers headers = {.src = *local,
-				      .proto = IPPROTO_TCP,
-				      .ttl = options_ttl(shard->opt, &remote->addr),
-				      .tos = options_tos(shard->opt, &remote->addr),
-				      .no_label = shard->opt->no_label6};
+	struct dst_headers headers = tcp_headers_of(shard->opt, local, &remote->addr);
 
-	if (path->hoplimit && !options_ttl_set(shard->opt, &remote->addr))
-		headers.ttl = path->hoplimit;
+	headers.hoplimit = path->hoplimit;
 	return dst_template(tmpl, shard->ring, mac, remote, &headers);
 }
 
@@ -154,12 +149,7 @@ static int child_dst(struct inet_sock *child, const struct tcp_shard *shard,
 				  .nexthop = path->nexthop,
 				  .metrics = {.hoplimit = path->hoplimit},
 				  .mtu = path->mtu && path->mtu < mtu ? path->mtu : mtu};
-	struct dst_headers headers = {.src = child->local,
-				      .proto = IPPROTO_TCP,
-				      .ttl = options_ttl(shard->opt, &child->remote.addr),
-				      .ttl_set = options_ttl_set(shard->opt, &child->remote.addr),
-				      .tos = options_tos(shard->opt, &child->remote.addr),
-				      .no_label = shard->opt->no_label6};
+	struct dst_headers headers = tcp_headers(child);
 	const struct adj *adj = ring_adj_for_source(shard->ring, &path->nexthop);
 	int rc;
 

@@ -386,16 +386,22 @@ static void neighbour_changed(struct adj_user *user, const struct adj *adj)
 
 /* ---- beginning a connection --------------------------------------------------------- */
 
-struct dst_headers tcp_headers(const struct inet_sock *so)
+struct dst_headers tcp_headers_of(const struct sock_options *opt, const struct endpoint *local,
+				  const struct inaddr *remote)
 {
-	struct dst_headers headers = {.src = so->local,
+	struct dst_headers headers = {.src = *local,
 				      .proto = IPPROTO_TCP,
-				      .ttl = options_ttl(so->opt, &so->remote.addr),
-				      .ttl_set = options_ttl_set(so->opt, &so->remote.addr),
-				      .tos = options_tos(so->opt, &so->remote.addr),
-				      .no_label = so->opt->no_label6};
+				      .ttl = options_ttl(opt, remote),
+				      .ttl_set = options_ttl_set(opt, remote),
+				      .tos = options_tos(opt, remote),
+				      .no_label = opt->no_label6};
 
 	return headers;
+}
+
+struct dst_headers tcp_headers(const struct inet_sock *so)
+{
+	return tcp_headers_of(so->opt, &so->local, &so->remote.addr);
 }
 
 static bool timestamps_wanted(void)

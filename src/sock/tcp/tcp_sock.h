@@ -105,8 +105,10 @@ int tcp_use_route(struct sock_ref ref, const struct dst_found *found);
 int tcp_rehome(struct sock_ref ref, const struct dst_found *found);
 /* holder of home: detaches unread data from the frames of the ring's queue, see ring_detach(). */
 void tcp_detach_unread(struct inet_sock *so, struct ring *ring);
-/* What the headers of its segments contain, for dst_apply(). */
+/* What the headers of its segments contain, for dst_apply(); and of those between two addresses. */
 struct dst_headers tcp_headers(const struct inet_sock *so);
+struct dst_headers tcp_headers_of(const struct sock_options *opt, const struct endpoint *local,
+				  const struct inaddr *remote);
 /*
  * App, no ring held: routes have changed; finds the route to the peer again. 0; -EAGAIN: the
  * control lock cannot be taken; another error: as of tcp_resolve_locked().
