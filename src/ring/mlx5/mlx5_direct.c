@@ -110,22 +110,10 @@ static int make_queues(struct mlx5_direct *d, char why[PORT_WHY])
 	return 0;
 }
 
-static int set_state(struct mlx5_direct *d, enum ibv_qp_state state, int mask)
-{
-	struct ibv_qp_attr attr = {.qp_state = state, .port_num = d->device.name.port};
-
-	return mlx5_verbs.modify_qp(d->qp, &attr, IBV_QP_STATE | mask);
-}
-
 static int start(struct mlx5_direct *d, char why[PORT_WHY])
 {
-	int rc = set_state(d, IBV_QPS_INIT, IBV_QP_PORT);
+	int rc = mlx5_verbs_start(d->qp, d->device.name.port);
 
-	if (!rc)
-		rc = set_state(d, IBV_QPS_RTR, 0);
-	if (!rc)
-		rc = set_state(d, IBV_QPS_RTS, 0);
-	errno = rc < 0 ? -rc : rc;
 	return rc ? refuse(why, d, "state in which it works") : 0;
 }
 

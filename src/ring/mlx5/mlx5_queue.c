@@ -190,23 +190,11 @@ static int look(struct mlx5_queue *q, char why[PORT_WHY])
 	return 0;
 }
 
-static int set_state(struct mlx5_queue *q, enum ibv_qp_state state, int mask)
-{
-	struct ibv_qp_attr attr = {.qp_state = state, .port_num = q->port->name.port};
-
-	return mlx5_verbs.modify_qp(q->qp, &attr, IBV_QP_STATE | mask);
-}
-
 /* libmlx5 stores its own, empty, doorbell record on the way to RTR: ours comes after that. */
 static int start(struct mlx5_queue *q, char why[PORT_WHY])
 {
-	int rc = set_state(q, IBV_QPS_INIT, IBV_QP_PORT);
+	int rc = mlx5_verbs_start(q->qp, q->port->name.port);
 
-	if (!rc)
-		rc = set_state(q, IBV_QPS_RTR, 0);
-	if (!rc)
-		rc = set_state(q, IBV_QPS_RTS, 0);
-	errno = rc < 0 ? -rc : rc;
 	if (rc)
 		return refuse(why, q, "state in which it works");
 	mlx5_sq_prepare(&q->sq, q->lkey);

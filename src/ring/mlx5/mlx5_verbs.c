@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ring/mlx5/mlx5_verbs.h"
 
+#include <errno.h>
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,4 +72,23 @@ int mlx5_verbs_get(char why[PORT_WHY])
 	 */
 	is_open = true;
 	return 0;
+}
+
+static int set_state(struct ibv_qp *qp, uint8_t port, enum ibv_qp_state state, int mask)
+{
+	struct ibv_qp_attr attr = {.qp_state = state, .port_num = port};
+
+	return mlx5_verbs.modify_qp(qp, &attr, IBV_QP_STATE | mask);
+}
+
+int mlx5_verbs_start(struct ibv_qp *qp, uint8_t port)
+{
+	int rc = set_state(qp, port, IBV_QPS_INIT, IBV_QP_PORT);
+
+	if (!rc)
+		rc = set_state(qp, port, IBV_QPS_RTR, 0);
+	if (!rc)
+		rc = set_state(qp, port, IBV_QPS_RTS, 0);
+	errno = rc < 0 ? -rc : rc;
+	return rc;
 }

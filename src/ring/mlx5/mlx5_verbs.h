@@ -56,4 +56,7 @@ extern struct mlx5_verbs mlx5_verbs;
 /* Opens the libraries.  -ENOENT: one is missing; -ENOSYS: too old.  why: a sentence, with \n. */
 int mlx5_verbs_get(char why[PORT_WHY]);
 
+/* Brings a new raw packet queue pair to the state in which it works. Not 0: it failed; errno says why. */
+int mlx5_verbs_start(struct ibv_qp *qp, uint8_t port);
+
 #endif
