@@ -45,7 +45,7 @@ with() {
 		old=$(children)
 		check "$what, $1: it is asked" goes_on
 		kill -USR1 "$served"
-		check "$what, $1: its children are replaced" await 60 are_new
+		check "$what, $1: its children are replaced" await 60 are_new children
 	done
 	check "$what, $1: connections for one request" unload && answered "$1.once"
 	check "$what, $1: new children answer" use "$1.new" curl -sS $url && says "$1.new" '^small$'
@@ -55,13 +55,6 @@ with() {
 
 children() {
 	pgrep -u www-data -x apache2
-}
-
-# There are children, and none of the old ones.
-are_new() {
-	local new
-
-	new=$(children) && ! grep -qxF "$old" <<< "$new"
 }
 
 visits

@@ -75,14 +75,7 @@ reload() {
 
 	old=$(have_workers)
 	kill -HUP "$served"
-	check "$what: its workers are replaced" await 60 are_new
-}
-
-# There are workers that serve, and none of the old ones does.
-are_new() {
-	local new
-
-	new=$(have_workers) && ! grep -qxF "$old" <<< "$new"
+	check "$what: its workers are replaced" await 60 are_new have_workers
 }
 
 visits

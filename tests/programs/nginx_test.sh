@@ -8,18 +8,13 @@ needs nginx wrk curl
 stray=100 # wrk ends during its requests
 url=http://$netns_server:8080
 
-# configure MARK
-configure() {
-	sed "/^#/d; s|\$WORK|$work|; s|\$MARK|$1|" tests/programs/nginx.conf > "$work/nginx.conf"
-}
-
 visit() {
 	local nginx
 
 	mkdir -p "$work/www"
 	head -c 20000000 /dev/urandom > "$work/www/large"
 	echo small > "$work/www/small"
-	configure old
+	configure_nginx old
 	serve nginx 8080 nginx -c "$work/nginx.conf" -e stderr || return
 	nginx=$served
 	check "$what: a large file" use large curl -sS -o "$work/large" $url/large &&
@@ -36,7 +31,7 @@ visit() {
 reload() {
 	local loading progress
 
-	configure new
+	configure_nginx new
 	load reload -t 2 -c 40 -H 'Connection: close' $url/small
 	check "$what: it gets requests again" goes_on
 	kill -HUP "$1"

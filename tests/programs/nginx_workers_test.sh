@@ -13,24 +13,19 @@ needs nginx wrk curl
 stray=5000
 url=http://$netns_server:8080
 
-# configure MARK
-configure() {
-	sed "/^#/d; s|\$WORK|$work|; s|\$MARK|$1|" tests/programs/nginx.conf > "$work/nginx.conf"
-}
-
 visit() {
 	local i loading progress
 
 	mkdir -p "$work/www"
 	echo small > "$work/www/small"
-	configure 0
+	configure_nginx 0
 	serve nginx 8080 nginx -c "$work/nginx.conf" -e stderr || return
 	for i in 1 2 3 4 5 6 7 8; do
 		check "$what: a worker answers" use one.$i curl -sS $url/small && says one.$i '^small$'
 	done
 	load once -t 1 -c 8 -H 'Connection: close' $url/small
 	for i in 1 2 3; do
-		configure $i
+		configure_nginx $i
 		check "$what: it is asked" goes_on
 		kill -HUP "$served"
 		check "$what: ... and reloaded" await 30 is_new $i

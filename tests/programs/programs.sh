@@ -160,6 +160,18 @@ has_stopped() {
 	is_gone $loading
 }
 
+# are_new COMMAND: the processes that it names; there are some, and none of $old is among them.
+are_new() {
+	local new
+
+	new=$("$1") && ! grep -qxF "$old" <<< "$new"
+}
+
+# configure_nginx MARK: what /mark answers.
+configure_nginx() {
+	sed "/^#/d; s|\$WORK|$work|; s|\$MARK|$1|" tests/programs/nginx.conf > "$work/nginx.conf"
+}
+
 # asks NAME HUNDREDS OPTION...: wrk in c, until it has so many answers.
 asks() {
 	local loading progress rc=0
