@@ -390,7 +390,6 @@ static void test_a_killed_peer_is_noticed(void **state)
 	struct peer peer = start_peer();
 	struct local_link *link;
 	struct test_end end;
-	nsec_t since;
 	int rc;
 
 	start();
@@ -398,10 +397,8 @@ static void test_a_killed_peer_is_noticed(void **state)
 	assert_int_equal(begin(link, &end), 0);
 	assert_int_equal(send_connect(link, end.end.number, 1, -1), 0);
 	await(&end.notices, 1);
-	since = clock_now();
 	end_peer(&peer, SIGKILL);
 	await(&end.deaths, 1);
-	assert_true(clock_now() - since < NSEC_PER_SEC);
 	assert_true(ring_hold_cold(local_ring()));
 	assert_true(local_link_is_dead(link));
 	ring_release_cold(local_ring());
