@@ -11,11 +11,13 @@
 static struct tsock listener;
 static unsigned port;
 
-/* The wire; any thread that sends writes. */
+/* The wire: what the listener sends by its ring; any, atomic. */
 static struct {
-	unsigned answers;   /* SYN-ACKs of the listener */
-	bool loses_answers; /* these are lost, so handshakes stay half open */
+	unsigned answers;   /* SYN-ACKs; each that is not acknowledged comes again after a second */
+	unsigned answered;  /* ports of clients that got one; a flood has no port twice */
+	bool loses_answers; /* they are lost, so handshakes stay half open */
 	uint32_t to;	    /* the host that got the last one */
+	bool is_answered[65536];
 } wire;
 
 static bool look(const struct pkt *pkt)
@@ -23,10 +25,15 @@ static bool look(const struct pkt *pkt)
 	const uint8_t *tcp = pkt->frame + pkt->l4;
 	bool answer = (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK) &&
 		      (tcp[0] << 8 | tcp[1]) == (int)port;
+	bool *is_answered = &wire.is_answered[tcp[2] << 8 | tcp[3]];
+	uint32_t to;
 
 	if (!answer)
 		return false;
-	memcpy(&wire.to, pkt->frame + ETH_HDR + 16, 4);
+	memcpy(&to, pkt->frame + ETH_HDR + 16, 4);
+	__atomic_store_n(&wire.to, to, __ATOMIC_RELAXED);
+	if (!__atomic_exchange_n(is_answered, true, __ATOMIC_RELAXED))
+		__atomic_fetch_add(&wire.answered, 1, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&wire.answers, 1, __ATOMIC_RELEASE);
 	return __atomic_load_n(&wire.loses_answers, __ATOMIC_ACQUIRE);
 }
@@ -34,6 +41,11 @@ static bool look(const struct pkt *pkt)
 static unsigned answers(void)
 {
 	return __atomic_load_n(&wire.answers, __ATOMIC_ACQUIRE);
+}
+
+static unsigned answered(void)
+{
+	return __atomic_load_n(&wire.answered, __ATOMIC_ACQUIRE);
 }
 
 static void lose_answers(bool lose)
@@ -44,8 +56,7 @@ static void lose_answers(bool lose)
 static int begin(void **state)
 {
 	port = world_port();
-	__atomic_store_n(&wire.answers, 0, __ATOMIC_RELEASE);
-	lose_answers(false);
+	memset(&wire, 0, sizeof(wire));
 	loop_port_lose(look);
 	listener = world_listener(0, port, BACKLOG);
 	return 0;
@@ -55,6 +66,7 @@ static int end(void **state)
 {
 	tsock_close(&listener);
 	loop_port_lose(NULL);
+	world_settle(); /* no thread is in look() any more */
 	fake_netlink_refuse(0);
 	params.tcp_max_syn_rate = 0;
 	return 0;
@@ -112,8 +124,7 @@ static void test_a_flood_of_syns_neither_fills_memory_nor_shuts_the_door(void **
 	lose_answers(true); /* nobody is there, who would send a reset */
 	for (unsigned i = 0; i < FLOOD; i++)
 		forge_syn(htonl(0x0a030000 + i % HOSTS), 1000 + i);
-	assert_true(NET_WAIT(answers() >= FLOOD, WORLD_WAIT));
-	assert_int_equal(answers(), FLOOD);
+	assert_true(NET_WAIT(answered() == FLOOD, WORLD_WAIT));
 	assert_int_equal(pending(), BACKLOG + 1);
 	lose_answers(false);
 	world_pair(&listener, port, &client, &child);
@@ -128,19 +139,21 @@ static void test_a_sender_that_the_kernel_does_not_hear_is_not_answered(void **s
 	fake_netlink_refuse(htonl(0x0a020005));
 	forge_syn(htonl(0x0a020005), 1000);
 	forge_syn(htonl(0x0a020006), 1000);
-	assert_true(NET_WAIT(answers() == 1, WORLD_WAIT));
-	assert_int_equal(wire.to, htonl(0x0a020006));
+	assert_true(NET_WAIT(answers() > 0, WORLD_WAIT));
+	assert_int_equal(__atomic_load_n(&wire.to, __ATOMIC_RELAXED), htonl(0x0a020006));
 	assert_int_equal(pending(), 1);
 }
 
 /* A burst that is short passes, the rest is dropped. */
 static void test_new_handshakes_have_a_rate(void **state)
 {
+	nsec_t began = clock_now();
+
 	params.tcp_max_syn_rate = 1;
 	for (unsigned i = 0; i < 100; i++)
 		forge_syn(htonl(0x0a020006), 1000 + i);
-	assert_true(NET_WAIT(answers() >= 1, WORLD_WAIT));
-	assert_true(answers() <= 3);
+	assert_true(NET_WAIT(answered() >= 1, WORLD_WAIT));
+	assert_in_range(answered(), 1, 3 + (unsigned)((clock_now() - began) / NSEC_PER_SEC));
 }
 
 /* The host has lost the address: silence, also to SYNs that come again. */
@@ -159,10 +172,16 @@ static void test_a_listener_whose_address_is_gone_says_nothing(void **state)
 	shard_of(&listener)->address_gone = false;
 	ring_release_cold(ring);
 	forge_syn(htonl(0x0a020007), 1000);
-	assert_true(NET_WAIT(answers() == 1, WORLD_WAIT));
+	assert_true(NET_WAIT(answered() == 1, WORLD_WAIT));
 }
 
 /* ---- connections ---------------------------------------------------------------------------- */
+
+/* Connections that wait to be accepted. */
+static unsigned waiting(void)
+{
+	return __atomic_load_n(&tsock_inet(&listener)->listen.waiting, __ATOMIC_ACQUIRE);
+}
 
 /* One more than the backlog, as the kernel counts; the next one waits until there is room. */
 static void test_a_full_queue_keeps_handshakes_until_there_is_room(void **state)
@@ -173,13 +192,11 @@ static void test_a_full_queue_keeps_handshakes_until_there_is_room(void **state)
 		clients[i] = tsock_tcp();
 		world_connect(&clients[i], 0, port);
 	}
-	assert_true(NET_WAIT(__atomic_load_n(&tsock_inet(&listener)->listen.waiting,
-					     __ATOMIC_ACQUIRE) == BACKLOG + 1,
-			     WORLD_WAIT));
+	assert_true(NET_WAIT(waiting() == BACKLOG + 1, WORLD_WAIT));
 	clients[BACKLOG + 1] = tsock_tcp();
 	world_connect(&clients[BACKLOG + 1], 0, port);
 	world_settle();
-	assert_int_equal(tsock_inet(&listener)->listen.waiting, BACKLOG + 1);
+	assert_int_equal(waiting(), BACKLOG + 1);
 	for (unsigned i = 0; i < BACKLOG + 2; i++)
 		children[i] = world_accept(&listener);
 	for (unsigned i = 0; i < BACKLOG + 2; i++) {
@@ -214,9 +231,7 @@ static void test_a_listener_is_closed_with_all_that_waits(void **state)
 	char c;
 
 	world_connect(&queued, 0, port);
-	assert_true(NET_WAIT(__atomic_load_n(&tsock_inet(&listener)->listen.waiting,
-					     __ATOMIC_ACQUIRE) == 1,
-			     WORLD_WAIT));
+	assert_true(NET_WAIT(waiting() == 1, WORLD_WAIT));
 	lose_answers(true);
 	world_connect(&half, 0, port);
 	assert_true(NET_WAIT(pending() == 1, WORLD_WAIT));
@@ -233,7 +248,7 @@ static void test_a_lost_answer_is_repeated(void **state)
 
 	lose_answers(true);
 	world_connect(&client, 0, port);
-	assert_true(NET_WAIT(answers() == 1, WORLD_WAIT));
+	assert_true(NET_WAIT(answers() > 0, WORLD_WAIT));
 	lose_answers(false);
 	child = world_accept(&listener);
 	assert_true(answers() >= 2);
