@@ -285,6 +285,7 @@ static void descriptors_run_out(void *arg)
 	close_in_order(&first.client, &first.server);
 	NET_CHECK_EQ(number(&port_keepers), 1);
 	second = pair_of(tsock_tcp(), &listener);
+	progress_stop(); /* it would have files open now and then */
 	while ((files[n] = dup(STDERR_FILENO)) >= 0)
 		n++;
 	tsock_close(&second.client);
@@ -292,6 +293,7 @@ static void descriptors_run_out(void *arg)
 	NET_CHECK_EQ(number(&port_keepers), 1);
 	while (n)
 		close(files[--n]);
+	NET_CHECK_EQ(progress_start(), 0);
 	NET_CHECK(NET_WAIT(is_at_end(&second.server), NET_PATIENCE));
 	tsock_close(&second.server);
 	tsock_close(&listener);
