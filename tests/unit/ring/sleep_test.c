@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ring/ring.h"
 #include "vma_test.h"
@@ -421,21 +424,46 @@ static void catch (void (*fn)(int sig))
 	sigaction(SIGUSR1, &action, NULL);
 }
 
-static void *send_signal(void *arg)
+struct target {
+	pthread_t thread;
+	int tid;
+};
+
+/* Does the thread sleep in ppoll(2)? */
+static bool is_in_ppoll(int tid)
 {
-	nap(10 * MSEC);
-	pthread_kill(*(pthread_t *)arg, SIGUSR1);
+	char path[64];
+	FILE *file;
+	long call = -1;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	file = fopen(path, "re");
+	if (!file || fscanf(file, "%ld", &call) != 1)
+		call = -1; /* "running" */
+	if (file)
+		fclose(file);
+	return call == SYS_ppoll;
+}
+
+static void *interrupt_its_sleep(void *arg)
+{
+	const struct target *target = arg;
+
+	while (!is_in_ppoll(target->tid))
+		nap(MSEC);
+	pthread_kill(target->thread, SIGUSR1);
 	return NULL;
 }
 
 /* A handler may run for long: the other threads must not depend on its thread meanwhile. */
 static void test_the_lead_passes_on_before_a_handler_runs(void **state)
 {
-	pthread_t self = pthread_self(), thread;
+	struct target self = {pthread_self(), gettid()};
 	struct sleeper sleeper;
 	struct pollfd fds[1];
 	struct sleep sleep;
 	struct fake_thread p;
+	pthread_t thread;
 
 	catch (handle);
 	sleep_begin(&sleep);
@@ -448,7 +476,7 @@ static void test_the_lead_passes_on_before_a_handler_runs(void **state)
 	successor = &p;
 	assert_true(sleep_listen(&sleep));
 	assert_true(sleeper.watch);
-	assert_int_equal(pthread_create(&thread, NULL, send_signal, &self), 0);
+	assert_int_equal(pthread_create(&thread, NULL, interrupt_its_sleep, &self), 0);
 	assert_int_equal(sleep_now(&sleep, fds, 1, clock_now() + LONG, NULL), -EINTR);
 	pthread_join(thread, NULL);
 	assert_int_equal(handled, 1);
