@@ -444,6 +444,8 @@ static void set_host(struct script *s)
 
 	if (take_if(s, "retries2"))
 		host->retries2 = (uint8_t)take_number(s);
+	else if (take_if(s, "orphan-retries"))
+		host->orphan_retries = (uint8_t)take_number(s);
 	else if (take_if(s, "syn-retries"))
 		host->syn_retries = (uint8_t)take_number(s);
 	else if (take_if(s, "synack-retries"))

@@ -233,16 +233,15 @@ static nsec_t least_time(unsigned retries)
 }
 
 /*
- * Data is retransmitted in vain for too long. As Linux: tcp_retries2 is a time, so that a long round
- * trip does not give a connection more, and a user timeout replaces it.
+ * Data is retransmitted in vain for too long. As Linux: the limit is a time, so that a long round trip
+ * does not give a connection more, and a user timeout replaces it.
  */
 static bool sent_in_vain(const struct tcp_conn *c, nsec_t now)
 {
 	nsec_t first = c->progress_at + rtt_base(&c->rtt, tcp_min_rto(c));
 
-	if (c->flags & CONN_DETACHED)
-		return c->retries >= most_retries(c, c->rtt.rto);
-	return c->retries && !c->user_timeout && now - first >= least_time(tcp_settings.retries2);
+	return c->retries && !c->user_timeout &&
+	       now - first >= least_time(most_retries(c, c->rtt.rto));
 }
 
 static void backoff(struct tcp_conn *c)
