@@ -21,7 +21,8 @@ static struct port_ops ops;
 static struct port port;
 static struct ring *ring;
 static unsigned long sent, received; /* holder */
-static unsigned long captures, captured;
+static unsigned long captures;
+static unsigned long captured; /* atomic; who captures writes */
 
 static int open_queue(struct port *of, struct port_queue **q, char why[PORT_WHY])
 {
@@ -72,7 +73,7 @@ static void check_records(const uint8_t *shared)
 		TEST_CHECK(r.len == LEN && r.kept == LEN);
 		for (unsigned i = 1; i < LEN; i++)
 			TEST_CHECK(data[at + sizeof(r) + i] == data[at + sizeof(r)]);
-		captured++;
+		__atomic_store_n(&captured, captured + 1, __ATOMIC_RELAXED);
 	}
 }
 
@@ -112,6 +113,11 @@ static void work(struct worker *worker)
 	}
 }
 
+static bool has_captured(void)
+{
+	return __atomic_load_n(&captured, __ATOMIC_RELAXED);
+}
+
 static void test_a_capture_begins_and_ends_at_any_moment(void **state)
 {
 	char why[PORT_WHY];
@@ -125,7 +131,7 @@ static void test_a_capture_begins_and_ends_at_any_moment(void **state)
 		ring_mode = HOLD_SPIN;
 		assert_int_equal(rings_get(4711, 0, &ring, why, &fresh), 0);
 		sent = received = captures = captured = 0;
-		crew_run(crew_modes[i], CREW_MAX, work);
+		crew_run_until(crew_modes[i], CREW_MAX, work, has_captured);
 		print_message("mode %d: %lu frames, %lu captured by %lu captures\n", crew_modes[i],
 			      sent, captured, captures);
 		assert_true(sent > 0 && captures > 0 && captured > 0);

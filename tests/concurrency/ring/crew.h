@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that begin together, and work for a limited time.
+ * Threads that begin together, and work for a limited time.  On a busy machine a thread may not
+ * have run at all when that is over: a test that is about nothing then works once in any case, or
+ * says what has to be reached (crew_run_until()).
  *
  * In HOLD_SINGLE a crew is the only thread of the program (number 0) and the internal
  * thread (number 1); in the other modes it is CREW_MAX threads of the program.
@@ -17,7 +19,8 @@
 #include "vma_test.h"
 
 #define CREW_MAX 4
-#define CREW_TIME (400 * NSEC_PER_MSEC) /* duration of a test in one mode */
+#define CREW_TIME (400 * NSEC_PER_MSEC)	  /* duration of a test in one mode */
+#define CREW_PATIENCE (60 * NSEC_PER_SEC) /* longer than that, with what was not reached by then */
 
 static const enum hold_mode crew_modes[] = {HOLD_SINGLE, HOLD_SPIN, HOLD_MUTEX, HOLD_YIELD};
 #define CREW_MODES (sizeof(crew_modes) / sizeof(crew_modes[0]))
@@ -34,6 +37,7 @@ struct worker {
 struct crew {
 	/* set before the threads start */
 	void (*work)(struct worker *worker);
+	bool (*enough)(void); /* any; NULL: the time alone decides */
 	unsigned size;
 	nsec_t end;
 	/* any, atomic */
@@ -43,7 +47,10 @@ struct crew {
 
 static inline bool crew_goes_on(const struct crew *crew)
 {
-	return clock_now() < crew->end;
+	nsec_t now = clock_now();
+
+	return now < crew->end ||
+	       (crew->enough && !crew->enough() && now < crew->end + CREW_PATIENCE);
 }
 
 /* All threads arrive before any leaves; they leave together, because they spin. */
@@ -100,10 +107,14 @@ static inline void *crew_main(void *arg)
 	return NULL;
 }
 
-/* Runs work in every thread, in the mode; returns when all have finished. */
-static inline void crew_run(enum hold_mode mode, unsigned size, void (*work)(struct worker *worker))
+/*
+ * Runs work in every thread, in the mode, until the time is over and enough() is true; returns when
+ * all have finished.
+ */
+static inline void crew_run_until(enum hold_mode mode, unsigned size,
+				  void (*work)(struct worker *worker), bool (*enough)(void))
 {
-	struct crew crew = {.work = work};
+	struct crew crew = {.work = work, .enough = enough};
 
 	clock_init();
 	assert_true(mode != HOLD_SINGLE || hold_single_supported());
@@ -120,6 +131,11 @@ static inline void crew_run(enum hold_mode mode, unsigned size, void (*work)(str
 	}
 	for (unsigned i = 0; i < crew.size; i++)
 		pthread_join(crew.workers[i].thread, NULL);
+}
+
+static inline void crew_run(enum hold_mode mode, unsigned size, void (*work)(struct worker *worker))
+{
+	crew_run_until(mode, size, work, NULL);
 }
 
 /* As the hot calls do: the mode is a constant. False: hold_try() failed. */

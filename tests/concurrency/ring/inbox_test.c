@@ -62,7 +62,7 @@ static void post_and_take(struct worker *worker)
 {
 	unsigned long number = 0;
 
-	for (unsigned n = 0; n % 256 || crew_goes_on(worker->crew); n++) {
+	for (unsigned n = 0; !n || n % 256 || crew_goes_on(worker->crew); n++) {
 		for (unsigned k = (unsigned)rand_r(&worker->seed) % 8; k; k--)
 			number += post(worker, number);
 		if (!inbox_empty(&shared.inbox) && hold_try(&shared.hold, HOLD_SPIN)) {

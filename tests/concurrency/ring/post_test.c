@@ -104,7 +104,7 @@ static void post_or_hold(struct worker *worker)
 {
 	unsigned long n = 0;
 
-	for (unsigned i = 0; i % 64 || crew_goes_on(worker->crew); i++) {
+	for (unsigned i = 0; !i || i % 64 || crew_goes_on(worker->crew); i++) {
 		unsigned r = (unsigned)rand_r(&worker->seed) % RINGS;
 
 		if (rand_r(&worker->seed) % 4) {
@@ -151,7 +151,7 @@ static void post_against_release(struct worker *worker)
 		static int goes_on; /* the decision of thread 0, between two meetings */
 
 		if (worker->number == 0)
-			goes_on = n % 64 || crew_goes_on(crew);
+			goes_on = !n || n % 64 || crew_goes_on(crew);
 		crew_meet(crew);
 		if (!goes_on)
 			return;
@@ -191,7 +191,7 @@ static void post_across(struct worker *worker)
 {
 	unsigned long n = 0;
 
-	for (unsigned i = 0; i % 64 || crew_goes_on(worker->crew); i++) {
+	for (unsigned i = 0; !i || i % 64 || crew_goes_on(worker->crew); i++) {
 		unsigned r = (unsigned)rand_r(&worker->seed) % RINGS;
 		bool held = rand_r(&worker->seed) % 2 && crew_hold(&shared->rings[r]);
 		struct message *message = NULL;

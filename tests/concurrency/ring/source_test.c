@@ -74,14 +74,14 @@ static void look_at(uint32_t remote)
 
 static void work(struct worker *worker)
 {
-	while (crew_goes_on(worker->crew)) {
+	do {
 		for (unsigned i = 0; i < 100; i++) {
 			if (worker->number == 0)
 				enter_all();
 			else
 				look_at(senders[i % SENDERS]);
 		}
-	}
+	} while (crew_goes_on(worker->crew));
 }
 
 static void test_a_path_is_that_of_its_sender(void **state)
