@@ -15,6 +15,7 @@
 #define CAPACITY 1024u
 #define LIMIT_MS 30000 /* a side that sleeps so long was not woken */
 #define TIME (400 * NSEC_PER_MSEC)
+#define PATIENCE (60 * NSEC_PER_SEC) /* longer than that, until each side has done something */
 #define PIECE 300u
 
 static struct stream {
@@ -25,8 +26,9 @@ static struct stream {
 	int wake[2];
 	bool fenced;
 	nsec_t end;
-	/* the writer's; read when it has ended */
+	/* any, atomic: of the reader and of the writer; of the reader */
 	uint64_t sleeps[2];
+	uint64_t bytes, heard;
 } * s;
 
 /* One side: sleeps until the other posts, or there is something. */
@@ -34,7 +36,7 @@ struct side {
 	struct notice_reader in;
 	struct notice_writer out;
 	int wake;
-	uint64_t sleeps;
+	uint64_t *sleeps;
 	uint32_t heard;
 };
 
@@ -48,7 +50,7 @@ static void hear(void *arg, uint32_t conn)
 
 static void open_side(struct side *side, int which)
 {
-	*side = (struct side){.wake = s->wake[which]};
+	*side = (struct side){.wake = s->wake[which], .sleeps = &s->sleeps[which]};
 	TEST_CHECK(!notice_reader_open(&side->in, &s->lane[which], 8));
 	TEST_CHECK(!notice_writer_open(&side->out, &s->lane[1 - which], 8, s->wake[1 - which]));
 	if (s->fenced)
@@ -64,7 +66,7 @@ static void sleep_side(struct side *side, bool (*ready)(void *), void *arg)
 	notice_arm(&side->in);
 	TEST_CHECK(notice_barrier());
 	if (!ready(arg) && !notice_is_posted(&side->in)) {
-		side->sleeps++;
+		__atomic_fetch_add(side->sleeps, 1, __ATOMIC_RELAXED);
 		TEST_CHECK(poll(&pfd, 1, LIMIT_MS) == 1);
 	}
 	notice_disarm(&side->in);
@@ -87,6 +89,24 @@ static uint8_t byte_at(uint64_t position)
 	return (uint8_t)(position * 31 + (position >> 8));
 }
 
+static uint64_t number(const uint64_t *of)
+{
+	return __atomic_load_n(of, __ATOMIC_RELAXED);
+}
+
+static bool is_enough(void)
+{
+	return number(&s->bytes) > 10000 && number(&s->heard) > 10 && number(&s->sleeps[0]) &&
+	       number(&s->sleeps[1]);
+}
+
+static bool goes_on(void)
+{
+	nsec_t now = clock_now();
+
+	return now < s->end || (!is_enough() && now < s->end + PATIENCE);
+}
+
 static void *write_all(void *arg)
 {
 	struct byte_ring_writer w;
@@ -96,7 +116,7 @@ static void *write_all(void *arg)
 
 	open_side(&side, 1);
 	TEST_CHECK(!byte_ring_writer_open(&w, &s->ring, s->data, CAPACITY, 100));
-	while (clock_now() < s->end) {
+	while (goes_on()) {
 		uint8_t bytes[PIECE];
 		size_t n = (size_t)rand_r(&seed) % PIECE;
 		struct iovec iov = {.iov_base = bytes, .iov_len = n};
@@ -119,7 +139,6 @@ static void *write_all(void *arg)
 	}
 	byte_ring_finish(&w);
 	notice_post(&side.out, 3);
-	s->sleeps[1] = side.sleeps;
 	return NULL;
 }
 
@@ -148,12 +167,12 @@ static void *read_all(void *arg)
 		for (ssize_t i = 0; i < n; i++)
 			TEST_CHECK(bytes[i] == byte_at(at + (uint64_t)i));
 		at += (uint64_t)n;
+		__atomic_store_n(&s->bytes, at, __ATOMIC_RELAXED);
+		__atomic_store_n(&s->heard, side.heard, __ATOMIC_RELAXED);
 		if (byte_ring_is_wanted(&r))
 			notice_post(&side.out, 3);
 		pair_pause(&seed);
 	}
-	TEST_CHECK(at > 10000 && side.heard > 10);
-	s->sleeps[0] = side.sleeps;
 	return NULL;
 }
 
@@ -173,7 +192,7 @@ static void run(bool child, bool fenced)
 	pair_run(read_all, write_all, NULL, child);
 	print_message("slept: reader %lu, writer %lu\n", (unsigned long)s->sleeps[0],
 		      (unsigned long)s->sleeps[1]);
-	assert_true(s->sleeps[0] && s->sleeps[1]);
+	assert_true(is_enough());
 	close(s->wake[0]);
 	close(s->wake[1]);
 }
