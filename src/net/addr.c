@@ -31,7 +31,7 @@ bool endpoint_from_sin(struct endpoint *ep, const struct sockaddr *sa, socklen_t
 	memcpy(&in, sa, sizeof(in)); /* programs pass unaligned addresses */
 	if (in.sin_family != AF_INET)
 		return false;
-	*ep = (struct endpoint){addr_v4(in.sin_addr.s_addr), in.sin_port};
+	*ep = (struct endpoint){.addr = addr_v4(in.sin_addr.s_addr), .port = in.sin_port};
 	return true;
 }
 
@@ -41,11 +41,13 @@ bool endpoint_from_sin6(struct endpoint *ep, const struct sockaddr *sa, socklen_
 
 	if (!sa || len < SIN6_LEN_MIN)
 		return false;
-	memcpy(&in6, sa, SIN6_LEN_MIN);
+	memcpy(&in6, sa, len < sizeof(in6) ? SIN6_LEN_MIN : sizeof(in6));
 	if (in6.sin6_family != AF_INET6)
 		return false;
+	*ep = (struct endpoint){.port = in6.sin6_port};
 	memcpy(&ep->addr, &in6.sin6_addr, sizeof(ep->addr));
-	ep->port = in6.sin6_port;
+	if (len >= sizeof(in6) && addr_needs_scope(&ep->addr))
+		ep->scope = in6.sin6_scope_id;
 	return true;
 }
 
@@ -72,6 +74,7 @@ void endpoint_to_sockaddr(const struct endpoint *ep, int family, struct sockaddr
 		full = sizeof(u.in6);
 		u.in6.sin6_family = AF_INET6;
 		u.in6.sin6_port = ep->port;
+		u.in6.sin6_scope_id = ep->scope;
 		memcpy(&u.in6.sin6_addr, &ep->addr, sizeof(ep->addr));
 	}
 	memcpy(sa, &u, *len < full ? *len : full);

@@ -22,10 +22,18 @@ struct inaddr {
 	};
 };
 
+/*
+ * scope: the interface that an address is valid on, if addr_needs_scope() (RFC 4007); 0: not named,
+ * so that something else must tell it; of other addresses 0.
+ */
 struct endpoint {
 	struct inaddr addr;
 	uint16_t port; /* network byte order */
+	uint16_t zero; /* so that port and scope are compared as one word */
+	uint32_t scope;
 };
+
+_Static_assert(sizeof(struct endpoint) == 24, "without padding");
 
 #define ADDR_V4_PREFIX htonl(0x0000ffffu)
 
@@ -58,9 +66,18 @@ static inline bool addr_eq(const struct inaddr *a, const struct inaddr *b)
 	return a->q[0] == b->q[0] && a->q[1] == b->q[1];
 }
 
+/* Port and scope. */
+static inline uint64_t endpoint_word(const struct endpoint *ep)
+{
+	uint64_t word;
+
+	memcpy(&word, &ep->port, sizeof(word));
+	return word;
+}
+
 static inline bool endpoint_eq(const struct endpoint *a, const struct endpoint *b)
 {
-	return addr_eq(&a->addr, &b->addr) && a->port == b->port;
+	return addr_eq(&a->addr, &b->addr) && endpoint_word(a) == endpoint_word(b);
 }
 
 /* 0.0.0.0 or :: */
@@ -88,6 +105,14 @@ static inline bool addr_is_link_local6(const struct inaddr *a)
 	return a->b[0] == 0xfe && (a->b[1] & 0xc0) == 0x80;
 }
 
+/* Is it valid on one link only?  Link-local addresses, and groups of interface and link (RFC 4291 2.7). */
+static inline bool addr_needs_scope(const struct inaddr *a)
+{
+	uint8_t group = a->b[1] & 0xf;
+
+	return a->b[0] == 0xff ? group == 1 || group == 2 : addr_is_link_local6(a);
+}
+
 /* 255.255.255.255 only; the route tells whether an address is a subnet broadcast. */
 static inline bool addr_is_broadcast(const struct inaddr *a)
 {
@@ -97,7 +122,10 @@ static inline bool addr_is_broadcast(const struct inaddr *a)
 /* The link address of a multicast group: RFC 1112 section 6.4, RFC 2464 section 7. */
 void addr_multicast_mac(const struct inaddr *group, uint8_t mac[6]);
 
-/* False unless sa, of len bytes, is a complete address of AF_INET, or of AF_INET6. */
+/*
+ * False unless sa, of len bytes, is a complete address of AF_INET, or of AF_INET6.  As the kernel
+ * does, takes sin6_scope_id of an address that needs a scope, and ignores it otherwise.
+ */
 bool endpoint_from_sin(struct endpoint *ep, const struct sockaddr *sa, socklen_t len);
 bool endpoint_from_sin6(struct endpoint *ep, const struct sockaddr *sa, socklen_t len);
 

@@ -232,7 +232,7 @@ enum drop frame_parse(struct pkt *pkt, unsigned flags, struct flow_key *key)
 static struct endpoint parsed_endpoint(const struct pkt *pkt, bool src)
 {
 	const uint8_t *h = pkt->frame + pkt->l3;
-	struct endpoint ep;
+	struct endpoint ep = {.zero = 0};
 
 	if (h[0] >> 4 == 4)
 		ep.addr = addr_v4(load32(h + (src ? 12 : 16)));

@@ -73,7 +73,7 @@ void flow_key_seed(const uint64_t seed[5]);
  */
 enum drop frame_parse(struct pkt *pkt, unsigned flags, struct flow_key *key);
 
-/* Source and destination of a parsed packet. */
+/* Source and destination of a parsed packet, without scope: that is where it arrived. */
 struct endpoint frame_source(const struct pkt *pkt);
 struct endpoint frame_destination(const struct pkt *pkt);
 

@@ -57,6 +57,8 @@ struct pkt {
 			union {
 				uint32_t iss; /* PKT_ISS: our ISS if this SYN opens a connection */
 				uint32_t tag; /* PKT_TAGGED: of the port's entry; 0: it has none */
+				/* UDP, in a socket's queue: it arrived by; 0: as the home's frames */
+				int ifindex;
 			};
 			uint32_t drops; /* UDP: the socket's drop count at receipt, if recorded */
 		};

@@ -161,3 +161,15 @@ bool port_takes_all(const struct link *link, char why[PORT_WHY])
 void port_kind_ignores(void)
 {
 }
+
+void ports_tell_gone(struct port *port, const struct endpoint *gone, unsigned n)
+{
+	static struct inaddr here[PORTS_GONE_MAX]; /* rings_addrs_gone() */
+	unsigned of_port = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (!gone[i].scope || gone[i].scope == (uint32_t)port->ifindex)
+			here[of_port++] = gone[i].addr;
+	}
+	port->ops->addrs_gone(port, here, of_port);
+}

@@ -56,6 +56,13 @@ bool ports_take(const struct link *link, char why[PORT_WHY]);
  */
 int ports_open(int ifindex, struct port **port, char why[PORT_WHY]);
 
+/*
+ * rings_addrs_gone(): port_ops.addrs_gone with the addresses that concern this port: without a scope, or
+ * of its interface.
+ */
+#define PORTS_GONE_MAX 1024
+void ports_tell_gone(struct port *port, const struct endpoint *gone, unsigned n);
+
 /* Tell all kinds, see struct port_kind. */
 void ports_thread_begins(void);
 void ports_thread_ends(void);

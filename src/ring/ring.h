@@ -316,6 +316,12 @@ static inline bool ring_is_open(const struct ring *ring)
 	return ring->q != NULL;
 }
 
+/* The scope of an address of a frame that is received or sent by the ring: see struct endpoint. */
+static inline uint32_t ring_scope(const struct ring *ring, const struct inaddr *addr)
+{
+	return __builtin_expect(addr_needs_scope(addr), 0) ? (uint32_t)ring->ifindex : 0;
+}
+
 /* Of an open ring: the largest IP packet, and the link address that it sends from. */
 static inline uint32_t ring_mtu(const struct ring *ring)
 {

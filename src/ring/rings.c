@@ -178,12 +178,12 @@ int rings_gone(void)
 	return 0;
 }
 
-void rings_addrs_gone(const struct inaddr *gone, unsigned n)
+void rings_addrs_gone(const struct endpoint *gone, unsigned n)
 {
 	mutex_lock(&ports_lock);
 	for (unsigned i = 0; i < n_ports; i++) {
 		if (ports[i].port)
-			ports[i].port->ops->addrs_gone(ports[i].port, gone, n);
+			ports_tell_gone(ports[i].port, gone, n);
 	}
 	mutex_unlock(&ports_lock);
 }

@@ -98,8 +98,11 @@ struct rings_barrier {
 void rings_barrier_add(struct rings_barrier *barrier, const struct ring *ring);
 void rings_barrier_wait(const struct rings_barrier *barrier);
 
-/* The internal thread: calls port_ops.addrs_gone of all ports. */
-void rings_addrs_gone(const struct inaddr *gone, unsigned n);
+/*
+ * The internal thread: calls port_ops.addrs_gone of all ports; of endpoints with a scope, for that
+ * interface.  n: PORTS_GONE_MAX at most.
+ */
+void rings_addrs_gone(const struct endpoint *gone, unsigned n);
 
 /* Calls port_ops.grant of the ring's port; -errno. */
 int rings_grant(struct ring *ring, const struct flow_key *key);

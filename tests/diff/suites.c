@@ -25,6 +25,7 @@
 	SUITE(recv)    \
 	SUITE(reuse)   \
 	SUITE(rights)  \
+	SUITE(scope)   \
 	SUITE(send)    \
 	SUITE(share)   \
 	SUITE(states)  \

@@ -476,6 +476,22 @@ static void close_fds(void)
 	}
 }
 
+/* Datagrams of IPv6 that the kernel of this namespace has handled. */
+static unsigned long kernel_count6(void)
+{
+	FILE *f = getenv("DIFF_LOCAL") ? NULL : fopen("/proc/self/net/snmp6", "r");
+	unsigned long sum = 0, value;
+	char name[64];
+
+	while (f && fscanf(f, "%63s %lu", name, &value) == 2) {
+		if (!strcmp(name, "Udp6InDatagrams") || !strcmp(name, "Udp6OutDatagrams"))
+			sum += value;
+	}
+	if (f)
+		fclose(f);
+	return sum;
+}
+
 /*
  * Datagrams and TCP segments that the kernel of this namespace has handled, without those that
  * arrive late for an ended connection, which it answers with a reset, for example.  Of datagrams on
@@ -485,7 +501,7 @@ static unsigned long kernel_count(void)
 {
 	char names[1024], values[1024], *name, *value, *n_rest, *v_rest;
 	FILE *f = fopen("/proc/self/net/snmp", "r");
-	unsigned long sum = 0;
+	unsigned long sum = kernel_count6();
 
 	while (f && fgets(names, sizeof(names), f) && fgets(values, sizeof(values), f)) {
 		if (strncmp(names, "Tcp:", 4) != 0 &&

@@ -130,7 +130,7 @@ void netlink_process(void)
 	if (eventfd_read(netlink_fd(), &changes))
 		return;
 	for (unsigned i = 0; i < FAKE_LINK_ADDRS; i++) {
-		struct inaddr addr = addr_v4(fake_link_addr(i));
+		struct endpoint addr = {.addr = addr_v4(fake_link_addr(i))};
 
 		lost |= has_addr(i) ? 0 : 1u << i;
 		if ((lost ^ told_addrs) & 1u << i)
@@ -210,6 +210,11 @@ int link_get(int ifindex, struct link *link)
 int link_of_addr(const struct inaddr *addr)
 {
 	return is_ours(addr) ? FAKE_LINK_INDEX : 0;
+}
+
+int link_of_endpoint(const struct endpoint *ep)
+{
+	return link_of_addr(&ep->addr);
 }
 
 int link_addrs(int ifindex, struct inaddr *addrs, int max)

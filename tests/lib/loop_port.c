@@ -269,8 +269,8 @@ static void turn_into_reset(struct pkt *pkt, const struct flow_key *key)
 	struct frame_params fp = {
 		.src_mac = pkt->frame,
 		.dst_mac = pkt->frame,
-		.src = {key->local, key->local_port},
-		.dst = {key->remote, key->remote_port},
+		.src = {.addr = key->local, .port = key->local_port},
+		.dst = {.addr = key->remote, .port = key->remote_port},
 		.proto = IPPROTO_TCP,
 		.ttl = 64,
 	};

@@ -63,7 +63,7 @@ static struct port_queue *open_port(int cpu, const char *ifname, const char *net
 
 static struct endpoint end(uint32_t last)
 {
-	return (struct endpoint){addr_v4(htonl(0x0a090000 + last)), htons(7)};
+	return (struct endpoint){.addr = addr_v4(htonl(0x0a090000 + last)), .port = htons(7)};
 }
 
 /* ---- the two ends ------------------------------------------------------------- */

@@ -55,8 +55,8 @@ static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, 
 static struct lane *open_lane(struct port *port, unsigned number)
 {
 	struct lane *lane = mem_aligned(64, sizeof(*lane));
-	struct endpoint at = {addr_v4(htonl(0x0a090001 + number)), htons(7)};
-	struct endpoint from = {addr_v4(htonl(0x0a090101 + number)), htons(9)};
+	struct endpoint at = {.addr = addr_v4(htonl(0x0a090001 + number)), .port = htons(7)};
+	struct endpoint from = {.addr = addr_v4(htonl(0x0a090101 + number)), .port = htons(9)};
 	struct frame_params params = {.src_mac = port->mac,
 				      .dst_mac = port->mac,
 				      .src = from,

@@ -426,13 +426,16 @@ static void deliver_events(const struct netlink_events *to, const struct cache_e
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct cache_event *e = &events[i];
+		struct endpoint ep = {.addr = e->addr};
 
 		if (e->kind == CACHE_LINK)
 			to->link(e->ifindex);
 		else if (e->kind == CACHE_NEIGH)
 			to->neigh(e->ifindex, &e->addr, e->state, e->mac);
-		else if (to->addr)
-			to->addr(&e->addr, e->present);
+		if (e->kind != CACHE_ADDR || !to->addr)
+			continue;
+		ep.scope = addr_needs_scope(&ep.addr) ? (uint32_t)e->ifindex : 0;
+		to->addr(&ep, e->present);
 	}
 }
 

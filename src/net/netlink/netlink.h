@@ -100,10 +100,11 @@ struct netlink_events {
 	/* A link or an address was added, removed or changed. */
 	void (*link)(int ifindex);
 	/*
-	 * The host gained an address, or lost it: no link has it any more. The state is that of the
-	 * call and may be newer than the event. May be NULL.
+	 * The host gained an address, or lost it: no link has it any more, or, if it needs a scope,
+	 * this link has not. The state is that of the call and may be newer than the event. May be
+	 * NULL.
 	 */
-	void (*addr)(const struct inaddr *addr, bool present);
+	void (*addr)(const struct endpoint *addr, bool present);
 };
 
 /*
@@ -167,8 +168,12 @@ int route_get(const struct route_query *query, struct route *route);
 int route_accepts(int ifindex, const struct inaddr *local, const struct inaddr *remote);
 
 int link_get(int ifindex, struct link *link); /* -ENODEV */
-/* The ifindex of the link that has this local address, or 0. */
+/*
+ * The ifindex of the link that has this local address, or 0.  Several may have one that needs a scope;
+ * link_of_endpoint(): the link of the endpoint's scope, if that is named.
+ */
 int link_of_addr(const struct inaddr *addr);
+int link_of_endpoint(const struct endpoint *ep);
 /*
  * Addresses of a link, IPv4 first. Stores at most max and returns their number, which may exceed
  * max.

@@ -232,13 +232,22 @@ static struct addr_entry *find_addr(const struct addr_entry *like)
 	return NULL;
 }
 
-static bool have_addr(const struct inaddr *addr)
+/* Is it this address?  scope: of that interface, or 0. */
+static bool is_addr(const struct addr_entry *a, const struct inaddr *addr, uint32_t scope)
+{
+	return addr_eq(&a->addr, addr) && (!scope || (uint32_t)a->ifindex == scope);
+}
+
+/* The link that has the address, or 0. */
+static int find_link_of(const struct inaddr *addr, uint32_t scope)
 {
 	list_for_each(pos, &cache.addrs) {
-		if (addr_eq(&entry_of(pos, addr_entry)->addr, addr))
-			return true;
+		const struct addr_entry *a = entry_of(pos, addr_entry);
+
+		if (is_addr(a, addr, scope))
+			return a->ifindex;
 	}
-	return false;
+	return 0;
 }
 
 bool cache_has_link_local(int ifindex)
@@ -263,7 +272,7 @@ static void report_addr(int ifindex, const struct inaddr *addr)
 		return;
 	e->kind = CACHE_ADDR;
 	e->addr = *addr;
-	e->present = have_addr(addr);
+	e->present = find_link_of(addr, addr_needs_scope(addr) ? (uint32_t)ifindex : 0) != 0;
 }
 
 static void remove_addr(struct addr_entry *a)
@@ -409,6 +418,7 @@ int link_get(int ifindex, struct link *link)
 
 struct addr_question {
 	struct inaddr addr;
+	uint32_t scope;
 	int ifindex;
 };
 
@@ -418,25 +428,27 @@ static void addr_reply(struct nlmsghdr *msg, void *arg)
 	struct addr_entry a;
 	bool present;
 
-	if (parse_addr(msg, &a, &present) && present && addr_eq(&a.addr, &q->addr))
+	if (parse_addr(msg, &a, &present) && present && is_addr(&a, &q->addr, q->scope))
 		q->ifindex = a.ifindex;
 }
 
-int link_of_addr(const struct inaddr *addr)
+int link_of_endpoint(const struct endpoint *ep)
 {
-	struct addr_question q = {.addr = *addr};
+	struct addr_question q = {.addr = ep->addr, .scope = ep->scope};
 
 	netlink_lock();
-	list_for_each(pos, &cache.addrs) {
-		if (addr_eq(&entry_of(pos, addr_entry)->addr, addr)) {
-			q.ifindex = entry_of(pos, addr_entry)->ifindex;
-			break;
-		}
-	}
+	q.ifindex = find_link_of(&q.addr, q.scope);
 	if (!q.ifindex && netlink_pending())
 		netlink_dump(RTM_GETADDR, sizeof(struct ifaddrmsg), addr_reply, &q);
 	netlink_unlock();
 	return q.ifindex;
+}
+
+int link_of_addr(const struct inaddr *addr)
+{
+	const struct endpoint any_scope = {.addr = *addr};
+
+	return link_of_endpoint(&any_scope);
 }
 
 int link_addrs(int ifindex, struct inaddr *addrs, int max)

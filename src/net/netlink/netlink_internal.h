@@ -81,7 +81,7 @@ void changes_note(uint32_t generation, const struct route_prefix *prefix);
 struct cache_event {
 	int ifindex;
 	enum { CACHE_NEIGH, CACHE_LINK, CACHE_ADDR } kind;
-	bool present; /* CACHE_ADDR: a link has it */
+	bool present; /* CACHE_ADDR: a link has it; if it needs a scope: this link */
 	enum neigh_state state;
 	uint8_t mac[6];
 	struct inaddr addr;

@@ -26,7 +26,16 @@ static void note_link(const struct link *link, void *arg)
 		list->at[list->n++] = link->ifindex;
 }
 
-/* Has the host an IPv6 address with this alias? */
+/* Are frames of the port for a link-local address of this interface: its own, its bond's? */
+static bool is_link_of(const struct xdp_port *port, int ifindex)
+{
+	struct link own;
+
+	return ifindex == port->base.ifindex ||
+	       (!link_get(port->base.ifindex, &own) && own.master == ifindex);
+}
+
+/* Has the host, or for a link-local address the interface, an IPv6 address with this alias? */
 static bool have_alias(const struct xdp_port *port, uint32_t alias)
 {
 	struct link_list links = {.n = 0};
@@ -35,9 +44,11 @@ static bool have_alias(const struct xdp_port *port, uint32_t alias)
 	link_each(note_link, &links);
 	for (unsigned i = 0; i < links.n; i++) {
 		int n = link_addrs(links.at[i], addrs, ADDRS_MAX);
+		bool near = is_link_of(port, links.at[i]);
 
 		for (int a = 0; a < n && a < ADDRS_MAX; a++)
-			if (!addr_is_v4(&addrs[a]) && xdp_key_addr(port, &addrs[a]) == alias)
+			if (!addr_is_v4(&addrs[a]) && (near || !addr_is_link_local6(&addrs[a])) &&
+			    xdp_key_addr(port, &addrs[a]) == alias)
 				return true;
 	}
 	return false;

@@ -243,6 +243,8 @@ struct dst_query sock_query(struct inet_sock *so)
 	struct dst_query query = sock_way_query(so, &so->remote, so->local.addr);
 
 	control_assert_held();
+	if (!query.oif && so->local.scope)
+		query.oif = (int)so->local.scope;
 	sock_tx_query(so, &query);
 	return query;
 }

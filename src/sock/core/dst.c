@@ -69,6 +69,22 @@ static uint64_t ring_key_of(const struct dst_query *query, const struct inaddr *
 	return query->alloc.logic == RING_LOGIC_IP ? ring_key(&query->alloc, src, 0) : query->key;
 }
 
+/*
+ * The kernel refuses a foreign IPv4 source as it looks for the route, but not one of IPv6.  A
+ * link-local one is of the interface that the program has named.
+ */
+static bool may_be_source(const struct dst_query *query)
+{
+	struct endpoint src = {.addr = query->src};
+
+	if (addr_is_v4(&src.addr) || addr_is_any(&src.addr))
+		return true;
+	if (addr_is_link_local6(&src.addr) && !query->oif)
+		return false;
+	src.scope = addr_needs_scope(&src.addr) ? (uint32_t)query->oif : 0;
+	return link_of_endpoint(&src) != 0;
+}
+
 static enum verdict find_way(const struct dst_query *query, struct dst_found *found)
 {
 	struct route_query rq = {.dst = query->to.addr,
@@ -85,8 +101,7 @@ static enum verdict find_way(const struct dst_query *query, struct dst_found *fo
 		return VERDICT_LOOPBACK;
 	if (addr_is_broadcast(&query->to.addr))
 		return VERDICT_BROADCAST;
-	/* The kernel refuses a foreign IPv4 source as it looks for the route, but not one of IPv6. */
-	if (!addr_is_v4(&query->src) && !addr_is_any(&query->src) && !link_of_addr(&query->src))
+	if (!may_be_source(query))
 		return VERDICT_NO_ROUTE;
 	if (route_get(&rq, &route))
 		return VERDICT_NO_ROUTE;

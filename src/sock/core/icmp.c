@@ -28,8 +28,15 @@ static void report_error(struct ring *ring, struct flow *flow, const struct icmp
 	}
 }
 
-/* Finds the flow that the error quotes, on any ring. */
-static void find_and_report(const struct icmp_error *error)
+/* Is the error about a link-local address of another interface than the ring's? */
+static bool is_elsewhere(const struct ring *ring, const struct icmp_error *error, int ifindex)
+{
+	return ifindex != ring->ifindex &&
+	       (addr_needs_scope(&error->key.local) || addr_needs_scope(&error->key.remote));
+}
+
+/* Finds the flow that the error quotes, on any ring; ifindex: where an error of IPv6 arrived. */
+static void find_and_report(const struct icmp_error *error, int ifindex)
 {
 	for (unsigned i = 0; i < rings_count(); i++) {
 		struct ring *ring = rings_at(i);
@@ -37,7 +44,7 @@ static void find_and_report(const struct icmp_error *error)
 
 		if (!ring_queue(ring) || !ring_hold_cold(ring))
 			continue;
-		if (ring_is_open(ring))
+		if (ring_is_open(ring) && !is_elsewhere(ring, error, ifindex))
 			flow = flow_lookup(&ring->flows, &error->key);
 		if (flow)
 			report_error(ring, flow, error);
@@ -47,20 +54,40 @@ static void find_and_report(const struct icmp_error *error)
 	}
 }
 
+/* 0: it is not told, of IPv4. */
+static int interface_of(struct msghdr *msg)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	struct in6_pktinfo info = {.ipi6_ifindex = 0};
+
+	if (c && c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO)
+		memcpy(&info, CMSG_DATA(c), sizeof(info));
+	return (int)info.ipi6_ifindex;
+}
+
 /* The internal thread: acts on the messages that have arrived. */
 static void read_from(int fd,
 		      bool (*parse)(const uint8_t *packet, size_t len, struct icmp_error *error))
 {
 	uint8_t packet[256]; /* headers, and the quoted part of our frame */
+	struct iovec iov = {packet, sizeof(packet)};
 
 	for (unsigned i = 0; i < BATCH; i++) {
+		union {
+			struct cmsghdr head;
+			char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+		} control;
+		struct msghdr msg = {.msg_iov = &iov,
+				     .msg_iovlen = 1,
+				     .msg_control = &control,
+				     .msg_controllen = sizeof(control)};
 		struct icmp_error error;
-		ssize_t n = sys_recvfrom(fd, packet, sizeof(packet), MSG_DONTWAIT, NULL, NULL);
+		ssize_t n = sys_recvmsg(fd, &msg, MSG_DONTWAIT);
 
 		if (n < 0)
 			return;
 		if (parse(packet, (size_t)n, &error))
-			find_and_report(&error);
+			find_and_report(&error, interface_of(&msg));
 	}
 }
 
@@ -83,10 +110,13 @@ static int set_filter(int fd)
 	return sys_setsockopt(fd, SOL_RAW, ICMP_FILTER, &refused, sizeof(refused));
 }
 
+/* It also tells the interface of each message. */
 static int set_filter6(int fd)
 {
+	static const int on = 1;
 	struct icmp6_filter filter;
 
+	sys_setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on));
 	ICMP6_FILTER_SETBLOCKALL(&filter);
 	ICMP6_FILTER_SETPASS(ICMP6_DST_UNREACH, &filter);
 	ICMP6_FILTER_SETPASS(ICMP6_PACKET_TOO_BIG, &filter);

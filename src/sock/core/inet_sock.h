@@ -452,19 +452,19 @@ void sock_unkeep(struct inet_sock *so, int fd);
 /* Control lock: ends so, kept or not, as if the program closed it now and it were not shared. */
 void sock_end(struct inet_sock *so);
 
-/* A query for the route to an endpoint, by the socket's options; src any: the kernel chooses. */
+/* A query for the route by the socket's options, and by a scope first; src any: the kernel chooses. */
 static inline struct dst_query sock_way_query(const struct inet_sock *so, const struct endpoint *to,
 					      struct inaddr src)
 {
 	struct dst_query query = {.to = *to,
 				  .src = src,
-				  .oif = so->opt->bind_ifindex,
+				  .oif = to->scope ? (int)to->scope : so->opt->bind_ifindex,
 				  .mark = so->opt->mark,
 				  .tos = options_tos(so->opt, &to->addr),
 				  .onlink = so->opt->dontroute};
 
 	if (so->inet == INET_UDP && !query.oif && !addr_is_multicast(&to->addr))
-		query.oif = so->opt->uc_ifindex;
+		query.oif = addr_is_v4(&to->addr) ? so->opt->uc_ifindex : so->opt->uc_ifindex6;
 	return query;
 }
 

@@ -261,7 +261,7 @@ struct sock_upcalls {
 	/* A port was opened: the internal thread tells it which addresses the host has lost. */
 	void (*port_opened)(void);
 	/* internal thread: did the host lose this address so recently that its flows are kept? */
-	bool (*addr_expected)(const struct inaddr *addr);
+	bool (*addr_expected)(const struct endpoint *addr);
 
 	/* ---- share ---- */
 

@@ -69,6 +69,7 @@ struct sock_options {
 	int bind_ifindex;	/* SO_BINDTODEVICE */
 	int mc_ifindex;		/* IP_MULTICAST_IF; 0: that of the route */
 	int uc_ifindex;		/* IP_UNICAST_IF; 0: that of the route */
+	int uc_ifindex6;	/* IPV6_UNICAST_IF */
 	uint16_t maxseg;	/* TCP_MAXSEG; 0: none */
 	int16_t linger2;	/* TCP_LINGER2, seconds; -1: do not linger */
 	uint16_t gso_size;	/* UDP_SEGMENT; 0: datagrams are not segmented */
@@ -92,6 +93,7 @@ struct sock_options {
 	bool tx_stamps;		 /* SO_TIMESTAMPING: stamps of sent datagrams */
 	bool no_label6;		 /* IPV6_AUTOFLOWLABEL is off */
 	bool ttl_set, hops6_set; /* by the program */
+	uint8_t unused[4];
 };
 #pragma GCC diagnostic pop
 

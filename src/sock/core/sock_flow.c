@@ -421,7 +421,7 @@ enum verdict sock_attach(struct inet_sock *so)
 		return VERDICT_LOOPBACK;
 	if (addr_is_multicast(&so->local.addr))
 		return VERDICT_ACCELERATED; /* memberships add matches */
-	ifindex = link_of_addr(&so->local.addr);
+	ifindex = link_of_endpoint(&so->local);
 	if (!ifindex || link_get(ifindex, &link))
 		return VERDICT_INTERFACE;
 	verdict = sock_link_verdict(&link);
@@ -457,7 +457,7 @@ void sock_reserve(struct inet_sock *so)
 		each_address(so, reserve_one, NULL);
 		return;
 	}
-	ifindex = link_of_addr(&so->local.addr);
+	ifindex = link_of_endpoint(&so->local);
 	if (ifindex && !link_get(ifindex, &link))
 		reserve_one(so, &link, &so->local.addr, NULL);
 }
@@ -468,6 +468,7 @@ void sock_reserve(struct inet_sock *so)
  */
 static bool flow_stale(const struct sock_flow *f)
 {
+	struct endpoint local = {.addr = f->flow.key.local};
 	struct link link;
 	int ifindex;
 
@@ -475,9 +476,9 @@ static bool flow_stale(const struct sock_flow *f)
 		return false;
 	if (!link_get(f->ring->ifindex, &link) && link.master)
 		return true;
-	ifindex = link_of_addr(&f->flow.key.local);
-	return ifindex ? ifindex != f->ring->ifindex
-		       : !sock_upcalls.addr_expected(&f->flow.key.local);
+	local.scope = ring_scope(f->ring, &local.addr);
+	ifindex = link_of_endpoint(&local);
+	return ifindex ? ifindex != f->ring->ifindex : !sock_upcalls.addr_expected(&local);
 }
 
 /* ---- interfaces that come and go (control lock) ------------------------------------------- */
@@ -494,7 +495,7 @@ static bool has_flow_on(const struct inet_sock *so, int ifindex)
 /* A socket bound to one address: if an interface has it now, attaches the socket there. */
 static void follow_address(struct inet_sock *so)
 {
-	int ifindex = link_of_addr(&so->local.addr);
+	int ifindex = link_of_endpoint(&so->local);
 	struct link link;
 
 	if (!ifindex || has_flow_on(so, ifindex) || link_get(ifindex, &link) ||
@@ -593,6 +594,7 @@ void sock_device_changed(struct inet_sock *so)
 {
 	control_assert_held();
 	control_assert_no_ring();
+	sock_follow_scope(so);
 	if (sock_kind_of(so)->device_changed)
 		sock_kind_of(so)->device_changed(so);
 }

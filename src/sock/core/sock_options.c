@@ -22,6 +22,11 @@ int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise
 	return sys_getsockopt(sock_twin(&so->sk), level, name, &val, &len) ? otherwise : val;
 }
 
+int sock_twin_device(const struct inet_sock *so)
+{
+	return sock_twin_int(so, SOL_SOCKET, SO_BINDTOIFINDEX, 0);
+}
+
 void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
 {
 	options_put(so->opt);

@@ -10,6 +10,8 @@
 
 /* Control lock: an int option of the twin, or otherwise if it cannot be read. */
 int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise);
+/* Control lock: the interface that the twin is bound to, or 0. */
+int sock_twin_device(const struct inet_sock *so);
 /* holder, or no other thread knows so yet: replaces so->opt.  Takes the reference to opt over. */
 void sock_options_use(struct inet_sock *so, const struct sock_options *opt);
 /*

@@ -186,8 +186,8 @@ static struct inet_sock *new_child(const struct local_listener *l, const struct 
 		child->rcvtimeo = __atomic_load_n(&listener->rcvtimeo, __ATOMIC_RELAXED);
 		child->sndtimeo = __atomic_load_n(&listener->sndtimeo, __ATOMIC_RELAXED);
 		child->family = listener->family;
-		child->local = (struct endpoint){addr_v4(m->to), m->to_port};
-		child->remote = (struct endpoint){addr_v4(m->from), m->from_port};
+		child->local = (struct endpoint){.addr = addr_v4(m->to), .port = m->to_port};
+		child->remote = (struct endpoint){.addr = addr_v4(m->from), .port = m->from_port};
 		child->verdict = VERDICT_LOCAL;
 		child->raw_twin = true;
 	}

@@ -263,6 +263,7 @@ static struct pkt *take_datagram(struct inet_sock *so)
 		copy->frame_len = pkt->frame_len;
 		copy->l3 = pkt->l3;
 		copy->l4 = pkt->l4;
+		copy->ifindex = udp_ifindex(so, pkt);
 	}
 	if (pkt)
 		pkt_free(pkt);
@@ -306,6 +307,8 @@ static void send_to_twin(struct raws *raws, struct pkt *pkt)
 	const void *packet = frame_udp_again(pkt, &len);
 
 	twin.port = 0;
+	if (addr_needs_scope(&twin.addr))
+		twin.scope = (uint32_t)pkt->ifindex;
 	endpoint_to_sockaddr(&twin, ipv4 ? AF_INET : AF_INET6, (struct sockaddr *)&to, &tolen);
 	sys_sendto(raw_for(raws, ipv4), packet, len, MSG_DONTWAIT, (struct sockaddr *)&to, tolen);
 	pkt_free(pkt);

@@ -4,21 +4,20 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "sock/core/access.h"
-#include "sock/core/msg/family.h"
 #include "sock/move/kernel_handover.h"
 #include "sock/move/move.h"
 #include "sock/tcp/tcp_sock.h"
 
-#define GONE_MAX 1024			  /* addresses; the oldest are forgotten */
+#define GONE_MAX PORTS_GONE_MAX		  /* addresses; the oldest are forgotten */
 #define EXPECTED_TIME (60 * NSEC_PER_SEC) /* time that flows wait for their address to come back */
 #define LOOKUPS_AT_ONCE 256
 #define NO_ROUTE_INTERVAL (250 * NSEC_PER_MSEC) /* not every new route is reported */
 
 /* Addresses that the host has lost. */
 static struct {
-	struct inaddr addr[GONE_MAX]; /* oldest first */
-	nsec_t until[GONE_MAX];	      /* flows wait for it until then; 0: no longer */
-	bool used[GONE_MAX];	      /* by one of our flows */
+	struct endpoint addr[GONE_MAX]; /* oldest first */
+	nsec_t until[GONE_MAX];		/* flows wait for it until then; 0: no longer */
+	bool used[GONE_MAX];		/* by one of our flows */
 	unsigned n;
 	bool changed; /* any, atomic: ports and flows must be told */
 } gone;
@@ -40,10 +39,10 @@ void links_changed(int ifindex)
 		changed_link = RINGS_ANY_INTERFACE;
 }
 
-static int find_gone(const struct inaddr *addr)
+static int find_gone(const struct endpoint *addr)
 {
 	for (unsigned i = 0; i < gone.n; i++)
-		if (addr_eq(&gone.addr[i], addr))
+		if (endpoint_eq(&gone.addr[i], addr))
 			return (int)i;
 	return -1;
 }
@@ -55,12 +54,10 @@ static void remove_gone(unsigned i)
 	memmove(&gone.until[i], &gone.until[i + 1], (gone.n - i) * sizeof(gone.until[0]));
 }
 
-void links_addr(const struct inaddr *addr, bool present)
+void links_addr(const struct endpoint *addr, bool present)
 {
 	int at = find_gone(addr);
 
-	if (!sock_addr_served(addr))
-		return;
 	if (present && at >= 0)
 		remove_gone((unsigned)at);
 	if (!present && at < 0) {
@@ -74,7 +71,7 @@ void links_addr(const struct inaddr *addr, bool present)
 		RINGS_ANY_INTERFACE; /* connections of any interface may follow the address */
 }
 
-bool links_addr_expected(const struct inaddr *addr)
+bool links_addr_expected(const struct endpoint *addr)
 {
 	int at = find_gone(addr);
 
@@ -131,9 +128,10 @@ static struct inet_sock *connection_of(struct flow *flow)
 static bool update_flow(struct flow *flow, void *arg)
 {
 	struct inet_sock *conn = connection_of(flow);
-	int at = find_gone(&flow->key.local);
+	struct endpoint local = {.addr = flow->key.local,
+				 .scope = ring_scope(arg, &flow->key.local)};
+	int at = find_gone(&local);
 
-	(void)arg;
 	if (at >= 0)
 		gone.used[at] = true;
 	if (at >= 0 && conn)
@@ -152,14 +150,14 @@ static void update_flows(void)
 
 		if (!ring_hold_cold(ring))
 			continue;
-		flow_table_walk(&ring->flows, &bucket, update_flow, NULL);
+		flow_table_walk(&ring->flows, &bucket, update_flow, ring);
 		ring_release_cold(ring);
 	}
 }
 
 static void update_ports(void)
 {
-	struct inaddr used[GONE_MAX];
+	struct endpoint used[GONE_MAX];
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < gone.n; i++) {
@@ -293,7 +291,7 @@ static bool is_unreachable(const struct inet_sock *so)
 
 	if (home->retired)
 		return true;
-	ifindex = ring_is_open(home) ? link_of_addr(&so->local.addr) : 0;
+	ifindex = ring_is_open(home) ? link_of_endpoint(&so->local) : 0;
 	return ifindex && ifindex != home->ifindex;
 }
 

@@ -21,10 +21,10 @@
 
 /* Events from netlink; see struct netlink_events. */
 void links_changed(int ifindex);
-void links_addr(const struct inaddr *addr, bool present);
+void links_addr(const struct endpoint *addr, bool present);
 
-/* Has the host lost the address, and may get it back soon? */
-bool links_addr_expected(const struct inaddr *addr);
+/* Has the host (a link-local address: the interface) lost the address, and may get it back soon? */
+bool links_addr_expected(const struct endpoint *addr);
 
 /* any: an interface was opened; its port must be told which addresses are gone. */
 void links_new_port(void);

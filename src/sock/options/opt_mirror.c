@@ -35,11 +35,6 @@ static void set_timeout(struct inet_sock *so, uint32_t *timeo, int name)
 	__atomic_store_n(timeo, msec > UINT32_MAX ? UINT32_MAX : (uint32_t)msec, __ATOMIC_RELAXED);
 }
 
-static int twin_device(const struct inet_sock *so)
-{
-	return sock_twin_int(so, SOL_SOCKET, SO_BINDTOIFINDEX, 0);
-}
-
 /* Bytes per second; 0: no limit, for which the kernel has ~0. */
 static uint64_t twin_pacing(struct inet_sock *so)
 {
@@ -177,7 +172,7 @@ void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 		break;
 	case SO_BINDTODEVICE:
 	case SO_BINDTOIFINDEX:
-		opt->bind_ifindex = twin_device(so);
+		opt->bind_ifindex = sock_twin_device(so);
 		break;
 	case SO_REUSEADDR:
 		opt->reuseaddr = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
@@ -272,6 +267,9 @@ void opt_mirror_ipv6(struct inet_sock *so, int name, const void *val, socklen_t 
 		break;
 	case IPV6_MTU_DISCOVER:
 		opt->pmtudisc6 = (uint8_t)sock_twin_int(so, IPPROTO_IPV6, name, IPV6_PMTUDISC_WANT);
+		break;
+	case IPV6_UNICAST_IF:
+		opt->uc_ifindex6 = (int)ntohl((uint32_t)sock_twin_int(so, IPPROTO_IPV6, name, 0));
 		break;
 	case IPV6_AUTOFLOWLABEL:
 		opt->no_label6 = !sock_twin_int(so, IPPROTO_IPV6, name, 1);

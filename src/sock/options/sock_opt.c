@@ -478,7 +478,7 @@ int sock_peer_name(struct sock_ref ref, bool (*has_peer)(struct inet_sock *so),
 		return rc;
 	ring_poll(ring);
 	connected = has_peer(so);
-	remote = so->remote;
+	remote = sock_addr_shown(so, &so->remote);
 	ring_release_cold(ring);
 	if (!connected)
 		return -ENOTCONN;
@@ -501,7 +501,7 @@ int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 	ours = (so->inet == INET_TCP &&
 		(sock_has_connection(so) || (so->bound && !so->bound_addr))) ||
 	       sock_is_exported(ref.sk);
-	local = so->local;
+	local = sock_addr_shown(so, &so->local);
 	ring_release_cold(ring);
 	if (!ours)
 		return SOCK_KERNEL;

@@ -93,30 +93,39 @@ int transfer_frames(void)
 	return sys_fd_hide((int)sys_call(SYS_memfd_create, "vma-frames", MFD_CLOEXEC, 0, 0, 0, 0));
 }
 
+/* In front of each frame. */
+struct frame_head {
+	uint32_t len;
+	int ifindex; /* of a datagram: struct pkt */
+};
+
 void transfer_put_frame(int memfd, const struct pkt *pkt)
 {
-	(void)sys_call(SYS_write, memfd, &pkt->frame_len, sizeof(pkt->frame_len), 0, 0, 0);
+	const struct frame_head head = {pkt->frame_len, pkt->ifindex};
+
+	(void)sys_call(SYS_write, memfd, &head, sizeof(head), 0, 0, 0);
 	(void)sys_call(SYS_write, memfd, pkt->frame, pkt->frame_len, 0, 0, 0);
 }
 
 struct pkt *transfer_next_frame(int memfd, off_t *at)
 {
+	struct frame_head head;
 	struct pkt *pkt;
-	uint32_t len;
 
-	if (sys_call(SYS_pread64, memfd, &len, sizeof(len), *at, 0, 0) != sizeof(len) || !len ||
-	    len > FRAME_MAX)
+	if (sys_call(SYS_pread64, memfd, &head, sizeof(head), *at, 0, 0) != sizeof(head) ||
+	    !head.len || head.len > FRAME_MAX)
 		return NULL;
-	pkt = pkt_blank(len);
+	pkt = pkt_blank(head.len);
 	if (!pkt)
 		return NULL;
-	*at += (off_t)sizeof(len);
-	if (sys_call(SYS_pread64, memfd, pkt->frame, len, *at, 0, 0) != len) {
+	*at += (off_t)sizeof(head);
+	if (sys_call(SYS_pread64, memfd, pkt->frame, head.len, *at, 0, 0) != head.len) {
 		pkt_free(pkt);
 		return NULL;
 	}
-	*at += len;
-	pkt->frame_len = len;
+	*at += head.len;
+	pkt->frame_len = head.len;
+	pkt->ifindex = head.ifindex;
 	pkt->flags = PKT_CSUM_OK;
 	return pkt;
 }

@@ -45,23 +45,14 @@ static int set_filter(int fd, struct sock_filter *code, size_t len)
 	return sys_setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-/*
- * The twin receives SYNs from this host only, and those to link-local addresses, which are never
- * ours (core/msg/family.h).  It resets old connections.
- */
+/* The twin receives SYNs from this host only.  It resets old connections. */
 static int filter_twin(int twin)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT_TCP_FLAGS),
-		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 8),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 3),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_IFINDEX)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, LOOPBACK, 6, 0),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PROTOCOL)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 0, 3),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 (uint32_t)(SKF_NET_OFF + AT_DESTINATION6 - ETH_HDR)),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffc00000),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0xfe800000, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, LOOPBACK, 1, 0),
 		BPF_STMT(BPF_RET | BPF_K, 0),
 		BPF_STMT(BPF_RET | BPF_K, ACCEPT_ALL),
 	};

@@ -54,6 +54,8 @@ int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t le
 	rc = sock_read_local(so);
 	so->bound = true;
 	so->bound_addr = !addr_is_any(&so->local.addr);
+	if (!rc && addr_needs_scope(&so->local.addr))
+		rc = sock_follow_device(so);
 	if (!rc && addr_is_loopback(&so->local.addr) && !params.local)
 		rc = sock_leave(so, VERDICT_LOOPBACK);
 	else if (rc || sock_family_verdict(so) == VERDICT_FAMILY)
@@ -105,8 +107,10 @@ static int reserve_port(struct inet_sock *so, const struct dst_found *found,
 		rc = local_port_reserve(so, found->ring, &found->src, to);
 		so->bound |= !rc;
 	}
-	if (!rc && addr_is_any(&so->local.addr))
+	if (!rc && addr_is_any(&so->local.addr)) {
 		so->local.addr = found->src;
+		so->local.scope = ring_scope(found->ring, &found->src);
+	}
 	return rc == -EADDRINUSE ? -EADDRNOTAVAIL : rc;
 }
 
@@ -124,8 +128,10 @@ static void connect_discard(struct inet_sock *so, struct ring *ring)
 		sock_life_set(so, LIFE_OPEN);
 	so->shut_rd = false;
 	so->shut_wr = false;
-	if (!so->bound_addr)
-		so->local.addr = sock_addr_any(so); /* the next route may have another one */
+	if (!so->bound_addr) { /* the next route may have another one */
+		so->local.addr = sock_addr_any(so);
+		so->local.scope = 0;
+	}
 }
 
 void tcp_disconnect(struct inet_sock *so, struct ring *ring)
@@ -279,7 +285,7 @@ static int connect_set_home_and_start(struct inet_sock *so, const struct dst_fou
  */
 static bool answered_elsewhere(const struct inet_sock *so, const struct dst_found *found)
 {
-	int ifindex = so->bound_addr ? link_of_addr(&so->local.addr) : 0;
+	int ifindex = so->bound_addr ? link_of_endpoint(&so->local) : 0;
 	struct link link;
 
 	return ifindex && ifindex != found->ring->ifindex && !link_get(ifindex, &link) &&
@@ -351,7 +357,7 @@ static enum verdict connect_verdict(struct inet_sock *so, const struct endpoint 
 
 	if (addr_is_any(&to->addr))
 		return VERDICT_LOOPBACK;
-	if (!sock_may_reach(so, &to->addr))
+	if (!sock_may_reach(so, to, 0))
 		return VERDICT_FAMILY;
 	if (rules_ask(so, CONF_TCP_CLIENT, to, so->bound ? &so->local : &none) == CONF_OS)
 		return VERDICT_RULE;
@@ -382,6 +388,9 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 		return rc;
 	if (addr->sa_family != so->family || !sock_addr_read(so, &to, addr, len))
 		return SOCK_KERNEL; /* the kernel returns the right error */
+	rc = sock_bind_to_scope(so, &to);
+	if (rc)
+		return rc;
 	verdict = connect_verdict(so, &to);
 	if (verdict != VERDICT_ACCELERATED) {
 		rc = sock_fall_back(so, verdict);

@@ -357,6 +357,14 @@ static void mark_accepted(struct sock_ref child)
 	ring_release_cold(ring);
 }
 
+/* As in the kernel, the interface of a link-local peer is the connection's device. */
+static void bind_to_interface(struct inet_sock *child)
+{
+	struct endpoint peer = child->remote;
+
+	(void)sock_bind_to_scope(child, &peer); /* without memory it is told no device */
+}
+
 static int accept_finish(struct sock_ref listener, struct inet_sock *child, int fd,
 			 struct sockaddr *addr, socklen_t *len, int flags, struct sock_ref *ref)
 {
@@ -382,6 +390,7 @@ static int accept_finish(struct sock_ref listener, struct inet_sock *child, int 
 		if (child->inet == INET_TCP && !xtreme_is_on() &&
 		    !ring_logic_moves(child->opt->alloc_rx.logic))
 			sock_alloc_changed(child, true, false);
+		bind_to_interface(child);
 		if (child->inet == INET_TCP)
 			tcp_resolve_locked(*ref);
 		control_unlock();

@@ -366,13 +366,15 @@ static bool may_answer(int level, int name)
 static int answer_socket(struct inet_sock *so, int name, union tcp_answer *answer)
 {
 	const struct tcp_conn *conn = &so->tcp.conn;
+	struct endpoint peer;
 
 	switch (name) {
 	case SO_PEEK_OFF:
 		answer->n = tcp_peek_offset(conn);
 		return answer->n < 0 ? TWIN_KNOWS : (int)sizeof(answer->n);
 	case SO_PEERNAME:
-		answer->peer = sock_addr_of(so, &so->remote);
+		peer = sock_addr_shown(so, &so->remote);
+		answer->peer = sock_addr_of(so, &peer);
 		return (int)answer->peer.len;
 	case SO_RCVBUF:
 		answer->n = (int)(so->opt->rcvbuf_set ? so->opt->rcvbuf : 2 * conn->rcvbuf);

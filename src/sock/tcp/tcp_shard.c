@@ -198,7 +198,9 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 	child->rcvtimeo = __atomic_load_n(&shard->so->rcvtimeo, __ATOMIC_RELAXED);
 	child->sndtimeo = __atomic_load_n(&shard->so->sndtimeo, __ATOMIC_RELAXED);
 	child->local = req->local;
+	child->local.scope = ring_scope(shard->ring, &req->local.addr);
 	child->remote = req->remote;
+	child->remote.scope = ring_scope(shard->ring, &req->remote.addr);
 	child->verdict = VERDICT_ACCELERATED;
 	child->raw_twin = true;
 	tcp_part_init(child);

@@ -27,7 +27,8 @@ static bool from_peer(const struct inet_sock *so, const struct pkt *pkt)
 {
 	struct endpoint from = frame_source(pkt);
 
-	return !so->udp.connected || endpoint_eq(&so->remote, &from);
+	return !so->udp.connected ||
+	       (so->remote.port == from.port && addr_eq(&so->remote.addr, &from.addr));
 }
 
 enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bool multicast)
@@ -120,6 +121,7 @@ static enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *p
 		if (sources && !mcast_wants(sources, &from.addr))
 			return DROP_SOCK_FILTER;
 	}
+	pkt->ifindex = ring->ifindex;
 	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
 	if (__builtin_expect(__atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE) != ring, 0))
 		return udp_forward(ring, f, pkt);

@@ -30,7 +30,7 @@ static void set_life(struct inet_sock *so, enum sock_life next)
 static bool is_connected_here(const struct inet_sock *so)
 {
 	return so->udp.local && so->udp.connected &&
-	       (addr_is_loopback(&so->remote.addr) || link_of_addr(&so->remote.addr));
+	       (addr_is_loopback(&so->remote.addr) || link_of_endpoint(&so->remote));
 }
 
 /* The socket is bound, or bound to another address or peer: local senders reach it, too. */
@@ -116,6 +116,8 @@ static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t 
 	if (rc)
 		return rc;
 	rc = sock_read_local(so);
+	if (!rc && addr_needs_scope(&so->local.addr))
+		rc = sock_follow_device(so);
 	if (rc)
 		return sock_fall_back(so, VERDICT_FAMILY);
 	so->bound = true;
@@ -206,6 +208,8 @@ static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	if (rc || !so->udp.connected)
 		return rc;
 	rc = set_connected(so, false, NULL);
+	if (!rc && so->opt->bind_ifindex) /* the kernel forgets that, too */
+		rc = sock_follow_device(so);
 	if (rc)
 		return rc;
 	/* The kernel forgets an address that it chose; an automatic port stays reserved. */
@@ -256,7 +260,15 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	rc = sys_connect(sock_twin(&so->sk), addr, len);
 	if (rc)
 		return rc;
-	if (!sock_addr_read(so, &to, addr, len) || !sock_may_reach(so, &to.addr))
+	if (!sock_addr_read(so, &to, addr, len))
+		return connect_fall_back(so, VERDICT_FAMILY);
+	if (addr_needs_scope(&to.addr)) {
+		rc = sock_follow_device(so);
+		if (rc)
+			return connect_undo(so, rc);
+		to = sock_addr_shown(so, &to);
+	}
+	if (!sock_may_reach(so, &to, 0))
 		return connect_fall_back(so, VERDICT_FAMILY);
 	says = rules_ask(so, CONF_UDP_CONNECT, &to, so->bound ? &so->local : &local);
 	if (says == CONF_OS)

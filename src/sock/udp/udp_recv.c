@@ -27,7 +27,8 @@ static bool continues(const struct pkt *first, const struct pkt *next)
 	const uint8_t *a = first->frame + first->l3, *b = next->frame + next->l3;
 	struct endpoint from = frame_source(first), other = frame_source(next);
 
-	if (!next->len || next->len > first->len || !endpoint_eq(&from, &other))
+	if (!next->len || next->len > first->len || !endpoint_eq(&from, &other) ||
+	    first->ifindex != next->ifindex)
 		return false;
 	if (a[0] >> 4 == 6) /* destination, traffic class, hop limit */
 		return memcmp(a + 24, b + 24, 16) == 0 && a[0] == b[0] && a[1] >> 4 == b[1] >> 4 &&
@@ -123,7 +124,7 @@ ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags)
 	}
 	msg->msg_flags = left ? MSG_TRUNC : 0;
 	if (msg->msg_name) {
-		struct endpoint from = frame_source(pkt);
+		struct endpoint from = udp_source(so, pkt);
 
 		sock_addr_write(so, &from, msg->msg_name, &msg->msg_namelen);
 	}
@@ -138,7 +139,8 @@ ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags)
 			rc = more;
 			goto pop;
 		}
-		cmsg_fill(so->opt, pkt, msg, sock_home(so), more ? (int)size : 0);
+		cmsg_fill(so->opt, pkt, msg, sock_home(so), udp_ifindex(so, pkt),
+			  more ? (int)size : 0);
 		size += (size_t)more;
 		copied += (size_t)more;
 	}
@@ -378,7 +380,7 @@ static ssize_t zcopy_take(struct inet_sock *so, struct sock_zcopy *zcopy)
 		return -EFAULT;
 	}
 	if (msg->msg_name) {
-		struct endpoint from = frame_source(pkt);
+		struct endpoint from = udp_source(so, pkt);
 
 		sock_addr_write(so, &from, msg->msg_name, &msg->msg_namelen);
 	}

@@ -22,7 +22,7 @@
 
 static uint64_t hash_endpoint(const struct endpoint *ep)
 {
-	return (ep->addr.q[0] ^ ep->addr.q[1] ^ ep->port) * 0x9e3779b97f4a7c15ull;
+	return (ep->addr.q[0] ^ ep->addr.q[1] ^ endpoint_word(ep)) * 0x9e3779b97f4a7c15ull;
 }
 
 _Static_assert(UDP_DST_CACHE == 256, "the top eight bits choose an entry");
@@ -73,6 +73,12 @@ struct udp_way udp_plain_way(const struct inet_sock *so, const struct endpoint *
 	};
 
 	return way;
+}
+
+/* The interface that a unicast datagram leaves by, as far as the call and IPV6_UNICAST_IF say so. */
+static int way_oif(const struct inet_sock *so, const struct udp_way *way)
+{
+	return way->oif ? way->oif : so->opt->uc_ifindex6;
 }
 
 static struct dst_query query_for(const struct inet_sock *so, const struct udp_way *way)
@@ -160,7 +166,7 @@ static int find_way(struct inet_sock *so, const struct udp_way *way, struct dst_
 		rc = rc ? rc : sock_leave(so, verdict);
 		return rc ? rc : SOCK_KERNEL;
 	}
-	if (!sock_may_reach(so, &way->to.addr)) {
+	if (!sock_may_reach(so, &way->to, way_oif(so, way))) {
 		by_kernel(found, VERDICT_FAMILY);
 		return strict_check(so, says, VERDICT_FAMILY);
 	}
@@ -253,7 +259,8 @@ int udp_tx_ring(struct inet_sock *so, const struct sockaddr *to, socklen_t len, 
 	control_assert_held();
 	if (!sock_addr_read(so, &ep, to, len))
 		return -EINVAL;
-	if (!sock_may_reach(so, &ep.addr) || rules_ask(so, CONF_UDP_SENDER, &ep, NULL) == CONF_OS ||
+	if (!sock_may_reach(so, &ep, so->opt->uc_ifindex6) ||
+	    rules_ask(so, CONF_UDP_SENDER, &ep, NULL) == CONF_OS ||
 	    sock_start_for(so) != VERDICT_ACCELERATED)
 		return -ENODATA;
 	way = udp_plain_way(so, &ep);

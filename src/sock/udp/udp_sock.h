@@ -23,6 +23,22 @@ static inline void udp_queue(struct inet_sock *so, struct pkt *pkt)
 	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
 }
 
+/* holder, of a queued datagram. */
+static inline int udp_ifindex(const struct inet_sock *so, const struct pkt *pkt)
+{
+	return pkt->ifindex ? pkt->ifindex : sock_home(so)->ifindex;
+}
+
+/* holder: who sent a queued datagram. */
+static inline struct endpoint udp_source(const struct inet_sock *so, const struct pkt *pkt)
+{
+	struct endpoint from = frame_source(pkt);
+
+	if (__builtin_expect(addr_needs_scope(&from.addr), 0))
+		from.scope = (uint32_t)udp_ifindex(so, pkt);
+	return from;
+}
+
 /* holder: removes the oldest datagram; there must be one. */
 struct pkt *udp_pop(struct inet_sock *so);
 /*

@@ -126,6 +126,14 @@ struct dst *udp_way_slot(struct inet_sock *so, const struct udp_way *way)
 	return *slot ? &(*slot)->dst : NULL;
 }
 
+/* An interface that contradicts the scope or the device: EINVAL for IPv6, IPv4 has no such rule. */
+static bool contradicts(const struct inet_sock *so, const struct endpoint *to, int oif)
+{
+	int named = to->scope ? (int)to->scope : so->opt->bind_ifindex;
+
+	return oif && named && oif != named && !addr_is_v4(&to->addr);
+}
+
 /* False: the call names no destination, or one for which the kernel knows the error. */
 static bool choose_way(struct send *s, const struct inet_sock *so)
 {
@@ -134,6 +142,8 @@ static bool choose_way(struct send *s, const struct inet_sock *so)
 
 	if (s->msg->msg_name ? !sock_addr_read(so, &to, s->msg->msg_name, s->msg->msg_namelen)
 			     : !so->udp.connected)
+		return false;
+	if (sent->pktinfo && contradicts(so, &to, sent->oif))
 		return false;
 	s->way = udp_plain_way(so, &to);
 	if (sent->pktinfo) {

@@ -114,8 +114,8 @@ static void send_to(const struct member *m)
 	struct frame_params fp = {
 		.src_mac = mac,
 		.dst_mac = mac,
-		.src = {addr_v4(inet_addr("10.0.0.9")), htons(99)},
-		.dst = {m->flow.key.local, m->flow.key.local_port},
+		.src = {.addr = addr_v4(inet_addr("10.0.0.9")), .port = htons(99)},
+		.dst = {.addr = m->flow.key.local, .port = m->flow.key.local_port},
 		.proto = IPPROTO_UDP,
 		.ttl = 64,
 	};

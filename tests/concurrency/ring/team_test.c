@@ -111,8 +111,8 @@ static void *send_at(void *arg)
 	struct flow_key key = key_of(true);
 	struct frame_params params = {.src_mac = port[i]->mac,
 				      .dst_mac = port[i]->mac,
-				      .src = {key.remote, key.remote_port},
-				      .dst = {key.local, key.local_port},
+				      .src = {.addr = key.remote, .port = key.remote_port},
+				      .dst = {.addr = key.local, .port = key.local_port},
 				      .proto = IPPROTO_UDP,
 				      .ttl = 64};
 	struct frame_template tmpl;

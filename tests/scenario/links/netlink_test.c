@@ -113,12 +113,12 @@ static struct {
 	struct inaddr addr;
 } told;
 
-static void on_addr(const struct inaddr *addr, bool present)
+static void on_addr(const struct endpoint *addr, bool present)
 {
-	link_of_addr(addr); /* possible, because the mutex is free */
+	link_of_endpoint(addr); /* possible, because the mutex is free */
 	told.came += present;
 	told.went += !present;
-	told.addr = *addr;
+	told.addr = addr->addr;
 }
 
 static const struct netlink_events events = {.neigh = on_neigh, .link = on_link, .addr = on_addr};

@@ -23,8 +23,8 @@ static struct frame_large large_of(bool v6)
 	struct frame_large large;
 
 	over6 = v6;
-	params.src = (struct endpoint){addr_of("10.77.0.1"), htons(1000)};
-	params.dst = (struct endpoint){addr_of("10.77.0.2"), htons(2000)};
+	params.src = (struct endpoint){.addr = addr_of("10.77.0.1"), .port = htons(1000)};
+	params.dst = (struct endpoint){.addr = addr_of("10.77.0.2"), .port = htons(2000)};
 	over6 = false;
 	for (uint32_t i = 0; i < LEN; i++)
 		payload[i] = (uint8_t)(i * 7 + (i >> 8));

@@ -70,7 +70,7 @@ static void test_text(void **state)
 	char buf[ENDPOINT_TEXT];
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct endpoint ep = {addr_of(rows[i].addr), htons(80)};
+		struct endpoint ep = {.addr = addr_of(rows[i].addr), .port = htons(80)};
 
 		assert_string_equal(endpoint_text(&ep, buf), rows[i].text);
 		assert_string_equal(addr_text(&ep.addr, buf), rows[i].addr);
@@ -96,7 +96,7 @@ static void test_sockaddr_in_there_and_back(void **state)
 
 static void test_ipv4_is_shown_mapped_to_an_ipv6_socket(void **state)
 {
-	struct endpoint ep = {addr_of("192.0.2.1"), htons(7)}, back;
+	struct endpoint ep = {.addr = addr_of("192.0.2.1"), .port = htons(7)}, back;
 	struct sockaddr_in6 out;
 	socklen_t len = sizeof(out);
 
@@ -110,9 +110,39 @@ static void test_ipv4_is_shown_mapped_to_an_ipv6_socket(void **state)
 	assert_true(endpoint_eq(&ep, &back));
 }
 
+static void test_a_scope_is_that_of_an_address_that_needs_one(void **state)
+{
+	static const struct {
+		const char *addr;
+		bool needs;
+	} rows[] = {
+		{"fe80::1", true},  {"febf::1", true},		{"ff02::1", true},
+		{"ff31::1", true},  {"fec0::1", false},		{"ff05::1", false},
+		{"fd00::1", false}, {"::ffff:10.0.0.1", false}, {"ff0e::1", false},
+		{"::", false},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct sockaddr_in6 in = {.sin6_family = AF_INET6, .sin6_scope_id = 7}, out;
+		struct sockaddr *sa = (struct sockaddr *)&in;
+		struct endpoint ep, bare;
+		socklen_t len = sizeof(out);
+
+		inet_pton(AF_INET6, rows[i].addr, &in.sin6_addr);
+		assert_true(endpoint_from_sin6(&ep, sa, sizeof(in)));
+		assert_int_equal(addr_needs_scope(&ep.addr), rows[i].needs);
+		assert_int_equal(ep.scope, rows[i].needs ? 7 : 0);
+		assert_true(endpoint_from_sin6(&bare, sa, 24)); /* without it */
+		assert_int_equal(bare.scope, 0);
+		assert_int_equal(endpoint_eq(&ep, &bare), !rows[i].needs);
+		endpoint_to_sockaddr(&ep, AF_INET6, (struct sockaddr *)&out, &len);
+		assert_int_equal(out.sin6_scope_id, ep.scope);
+	}
+}
+
 static void test_a_short_buffer_gets_the_beginning_and_the_full_size(void **state)
 {
-	struct endpoint ep = {addr_of("192.0.2.1"), htons(7)};
+	struct endpoint ep = {.addr = addr_of("192.0.2.1"), .port = htons(7)};
 	struct sockaddr_in full;
 	uint8_t buf[sizeof(full)];
 
@@ -158,7 +188,7 @@ static void test_incomplete_and_foreign_addresses_are_refused(void **state)
 
 static void test_endpoints_differ_by_address_or_port(void **state)
 {
-	struct endpoint a = {addr_of("10.0.0.1"), htons(1)}, b = a;
+	struct endpoint a = {.addr = addr_of("10.0.0.1"), .port = htons(1)}, b = a;
 
 	assert_true(endpoint_eq(&a, &b));
 	b.port = htons(2);
@@ -204,6 +234,7 @@ static void test_link_local_addresses(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_link_addresses_of_groups),
 	cmocka_unit_test(test_link_local_addresses),
+	cmocka_unit_test(test_a_scope_is_that_of_an_address_that_needs_one),
 	cmocka_unit_test(test_classes),
 	cmocka_unit_test(test_text),
 	cmocka_unit_test(test_sockaddr_in_there_and_back),

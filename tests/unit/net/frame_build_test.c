@@ -48,8 +48,8 @@ static struct frame_params params_of(uint8_t proto)
 	struct frame_params params = {
 		.src_mac = src_mac,
 		.dst_mac = dst_mac,
-		.src = {addr_v4(htonl(0x0a000001)), htons(1000)},
-		.dst = {addr_v4(htonl(0x0a000002)), htons(2000)},
+		.src = {.addr = addr_v4(htonl(0x0a000001)), .port = htons(1000)},
+		.dst = {.addr = addr_v4(htonl(0x0a000002)), .port = htons(2000)},
 		.proto = proto,
 		.ttl = 64,
 	};

@@ -15,12 +15,13 @@ static uint8_t whole[UDP_HDR + LARGEST + IP4_HDR];
 static void make_template_to(struct frame_template *t, bool v6, uint8_t host)
 {
 	static const uint8_t here[6] = {2, 0, 0, 0, 0, 1}, there[6] = {2, 0, 0, 0, 0, 2};
-	struct frame_params params = {.src_mac = here,
-				      .dst_mac = there,
-				      .src = {addr_v4(htonl(0x0a000001)), htons(1000)},
-				      .dst = {addr_v4(htonl(0x0a000002)), htons(2000)},
-				      .proto = IPPROTO_UDP,
-				      .ttl = 64};
+	struct frame_params params = {
+		.src_mac = here,
+		.dst_mac = there,
+		.src = {.addr = addr_v4(htonl(0x0a000001)), .port = htons(1000)},
+		.dst = {.addr = addr_v4(htonl(0x0a000002)), .port = htons(2000)},
+		.proto = IPPROTO_UDP,
+		.ttl = 64};
 
 	if (v6) {
 		params.src.addr = (struct inaddr){.b = {0x20, 1, 0xd, 0xb8, [15] = 1}};

@@ -396,8 +396,8 @@ static inline void fake_build(struct pkt *pkt, const struct flow_key *key, uint6
 	struct frame_params fp = {
 		.src_mac = mac,
 		.dst_mac = mac,
-		.src = {key->remote, key->remote_port},
-		.dst = {key->local, key->local_port},
+		.src = {.addr = key->remote, .port = key->remote_port},
+		.dst = {.addr = key->local, .port = key->local_port},
 		.proto = IPPROTO_UDP,
 		.ttl = 64,
 	};

@@ -174,8 +174,8 @@ static void send_one(void)
 	struct frame_params params_ = {
 		.src_mac = mac,
 		.dst_mac = mac,
-		.src = {addr_v4(inet_addr("10.0.0.9")), htons(99)},
-		.dst = {listener.flow.key.local, listener.flow.key.local_port},
+		.src = {.addr = addr_v4(inet_addr("10.0.0.9")), .port = htons(99)},
+		.dst = {.addr = listener.flow.key.local, .port = listener.flow.key.local_port},
 		.proto = IPPROTO_UDP,
 		.ttl = 64,
 	};

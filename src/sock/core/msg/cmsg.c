@@ -79,22 +79,23 @@ static void put_stamping(struct writer *w, unsigned told, nsec_t stamp, nsec_t d
 		    ts, sizeof(ts));
 }
 
-static void put_pktinfo(struct writer *w, const struct pkt *pkt, const struct ring *ring)
+static void put_pktinfo(struct writer *w, const struct pkt *pkt, const struct ring *ring,
+			int ifindex)
 {
 	struct endpoint to = frame_destination(pkt);
 	struct in_pktinfo info = {.ipi_addr.s_addr = addr_v4_of(&to.addr),
 				  .ipi_spec_dst.s_addr = addr_v4_of(&to.addr)};
 
-	info.ipi_ifindex = ring->ifindex;
+	info.ipi_ifindex = ifindex;
 	if (addr_is_multicast(&to.addr))
 		info.ipi_spec_dst.s_addr = addr_v4_of(&ring->addr);
 	put(w, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
 }
 
-static void put_pktinfo6(struct writer *w, const struct pkt *pkt, const struct ring *ring)
+static void put_pktinfo6(struct writer *w, const struct pkt *pkt, int ifindex)
 {
 	struct endpoint to = frame_destination(pkt);
-	struct in6_pktinfo info = {.ipi6_ifindex = (unsigned)ring->ifindex};
+	struct in6_pktinfo info = {.ipi6_ifindex = (unsigned)ifindex};
 
 	memcpy(&info.ipi6_addr, &to.addr, sizeof(info.ipi6_addr));
 	put(w, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
@@ -136,7 +137,7 @@ static void put_header(struct writer *w, unsigned told, const struct pkt *pkt)
 }
 
 static void put_told(struct writer *w, unsigned told, const struct pkt *pkt,
-		     const struct ring *ring, int gso_size)
+		     const struct ring *ring, int ifindex, int gso_size)
 {
 	if (told & TOLD_STAMPS)
 		put_stamp(w, told, pkt->stamp ? pkt->stamp : clock_real());
@@ -147,13 +148,13 @@ static void put_told(struct writer *w, unsigned told, const struct pkt *pkt,
 	if (gso_size)
 		put(w, IPPROTO_UDP, UDP_GRO, &gso_size, sizeof(gso_size));
 	if (told & TOLD_PKTINFO6)
-		put_pktinfo6(w, pkt, ring);
+		put_pktinfo6(w, pkt, ifindex);
 	if (pkt->frame[pkt->l3] >> 4 == 6) {
 		put_header6(w, told, pkt->frame + pkt->l3);
 		return;
 	}
 	if (told & TOLD_PKTINFO)
-		put_pktinfo(w, pkt, ring);
+		put_pktinfo(w, pkt, ring, ifindex);
 	put_header(w, told, pkt);
 	if (told & TOLD_ORIGDST)
 		put_origdst(w, pkt);
@@ -174,11 +175,11 @@ void cmsg_fill_stream(const struct sock_options *opt, const struct pkt_arrival *
 }
 
 void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msghdr *msg,
-	       const struct ring *ring, int gso_size)
+	       const struct ring *ring, int ifindex, int gso_size)
 {
 	struct writer w = {msg, msg->msg_control, msg->msg_control ? msg->msg_controllen : 0};
 
-	put_told(&w, opt->told, pkt, ring, gso_size);
+	put_told(&w, opt->told, pkt, ring, ifindex, gso_size);
 	msg->msg_controllen = (size_t)(w.at - (char *)msg->msg_control);
 }
 

@@ -9,11 +9,12 @@
 
 /*
  * holder: writes what the options ask for into msg->msg_control, sets msg_controllen to
- * the bytes used, and sets MSG_CTRUNC when it did not fit.  gso_size: pkt is the first of
- * several datagrams of this size that are read as one (UDP_GRO); 0: it is the only one.
+ * the bytes used, and sets MSG_CTRUNC when it did not fit.  ring: the socket's home; ifindex: where
+ * pkt arrived.  gso_size: pkt is the first of several datagrams of this size that are read as one
+ * (UDP_GRO); 0: it is the only one.
  */
 void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msghdr *msg,
-	       const struct ring *ring, int gso_size);
+	       const struct ring *ring, int ifindex, int gso_size);
 
 /*
  * holder: the same, for bytes of a stream.  arrival: when they came; real is 0: not recorded, and

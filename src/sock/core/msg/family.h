@@ -7,8 +7,13 @@
  * ipv6(7)), unless it is IPV6_V6ONLY.  Endpoints have this form in any case, so what is below
  * does not know the family of the socket, but that of its traffic.
  *
- * Endpoints have no scope.  So IPv6 traffic with link-local addresses is the twin's, and so is
- * IPv6 multicast: connections that it accepts, datagrams that it receives and sends.
+ * A link-local address of IPv6 is one on an interface, its scope (RFC 4007).  Endpoints of the
+ * program have the scope that the program named, or that of the socket: as in the kernel, a socket
+ * that is bound or connected to such an address is bound to its interface (SO_BINDTODEVICE) from
+ * then on, see sock_follow_device().  What the program is told of its own socket has the scope of
+ * the device, too.
+ *
+ * IPv6 multicast is the twin's: datagrams that it receives and sends.
  *
  * Role		any, unless said otherwise; inet_sock.family does not change.
  */
@@ -38,6 +43,18 @@ static inline bool sock_addr_read(const struct inet_sock *so, struct endpoint *e
 	       (so->family == AF_INET6 && endpoint_from_sin6(ep, sa, len));
 }
 
+/*
+ * ep, an address of the socket itself or of its peer, as getsockname(2) and getpeername(2) have it.
+ * holder, or control lock.
+ */
+static inline struct endpoint sock_addr_shown(const struct inet_sock *so, const struct endpoint *ep)
+{
+	struct endpoint shown = *ep;
+
+	shown.scope = addr_needs_scope(&ep->addr) ? (uint32_t)so->opt->bind_ifindex : 0;
+	return shown;
+}
+
 /* What the program is told: as endpoint_to_sockaddr(). */
 static inline void sock_addr_write(const struct inet_sock *so, const struct endpoint *ep,
 				   struct sockaddr *sa, socklen_t *len)
@@ -54,7 +71,7 @@ static inline struct inaddr sock_addr_any(const struct inet_sock *so)
 /* May traffic with this address of a host be accelerated? */
 static inline bool sock_addr_served(const struct inaddr *addr)
 {
-	return addr_is_v4(addr) || !(addr_is_link_local6(addr) || addr_is_multicast(addr));
+	return addr_is_v4(addr) || !addr_is_multicast(addr);
 }
 
 /* Control lock: has the socket, bound to no single address, IPv4 traffic? It may ask the kernel. */
@@ -90,8 +107,22 @@ static inline enum verdict sock_family_verdict(const struct inet_sock *so)
 
 /*
  * Control lock: may a datagram or a connection to this address be accelerated? Otherwise the kernel
- * makes it, or refuses it: it does not send from an address of one family to one of the other.
+ * makes it, or refuses it: it does not send from an address of one family to one of the other.  oif:
+ * by which interface, as far as the program has said so; 0: it has not.
  */
-bool sock_may_reach(const struct inet_sock *so, const struct inaddr *to);
+bool sock_may_reach(const struct inet_sock *so, const struct endpoint *to, int oif);
+
+/*
+ * Control lock: the twin was bound or connected, which binds it to the interface of a link-local
+ * address: the options follow.  0 or -errno.
+ */
+int sock_follow_device(struct inet_sock *so);
+/* Control lock: the device is another one, so its link-local addresses are those of that. */
+void sock_follow_scope(struct inet_sock *so);
+/*
+ * Control lock: connect(2) to *to begins, and the kernel would bind the socket to the scope: so does
+ * this.  *to gets the scope.  0; -EINVAL: there is none, or it contradicts the socket's device.
+ */
+int sock_bind_to_scope(struct inet_sock *so, struct endpoint *to);
 
 #endif

@@ -130,11 +130,16 @@ static unsigned propose(unsigned low, unsigned high, uint32_t start, uint32_t n,
 	return low + 2 * (((uint64_t)start + n) % half) + between;
 }
 
-static int bind_to(struct inet_sock *so, const struct inaddr *src, unsigned port)
+static int bind_to(struct inet_sock *so, const struct ring *ring, const struct inaddr *src,
+		   unsigned port)
 {
-	struct endpoint local = {*src, htons((uint16_t)port)};
+	struct endpoint local = {
+		.addr = *src, .port = htons((uint16_t)port), .scope = ring_scope(ring, src)};
+	int rc = sock_twin_bind(so, &local);
 
-	return sock_twin_bind(so, &local);
+	if (!rc)
+		so->local = local;
+	return rc;
 }
 
 /* 0: the twin is bound, and so->local is set.  -EADDRINUSE: no proposal was free. */
@@ -156,9 +161,7 @@ static int try_proposals(struct inet_sock *so, const struct ring *ring, const st
 		key.local_port = htons((uint16_t)port);
 		if (is_reserved(port) || ring_flow_is_foreign(ring, &key))
 			continue;
-		rc = bind_to(so, src, port);
-		if (!rc)
-			so->local = (struct endpoint){*src, key.local_port};
+		rc = bind_to(so, ring, src, port);
 	}
 	return rc;
 }
@@ -167,7 +170,7 @@ static int try_proposals(struct inet_sock *so, const struct ring *ring, const st
  * The kernel chooses the port.  IP_BIND_ADDRESS_NO_PORT is off meanwhile, or the kernel would
  * choose only at connect(2).
  */
-static int bind_to_any(struct inet_sock *so, const struct inaddr *src)
+static int bind_to_any(struct inet_sock *so, const struct ring *ring, const struct inaddr *src)
 {
 	static const int off = 0, on = 1;
 	int twin = sock_twin(&so->sk), rc;
@@ -175,7 +178,7 @@ static int bind_to_any(struct inet_sock *so, const struct inaddr *src)
 
 	if (waits)
 		sys_setsockopt(twin, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &off, sizeof(off));
-	rc = bind_to(so, src, 0);
+	rc = bind_to(so, ring, src, 0);
 	if (waits)
 		sys_setsockopt(twin, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
 	return rc ? rc : sock_read_local(so);
@@ -193,5 +196,5 @@ int local_port_reserve(struct inet_sock *so, const struct ring *ring, const stru
 
 	if (refuses && look_at_settings() && !try_proposals(so, ring, src, to))
 		return 0;
-	return bind_to_any(so, src);
+	return bind_to_any(so, ring, src);
 }

@@ -206,7 +206,7 @@ static int collect_late(struct channel *hostile, uint64_t id, size_t size)
 }
 
 #define LATE 3					    /* messages */
-#define LATE_FRAME (4 + 14 + 20 + 32 + DUO_MESSAGE) /* length, Ethernet, IP, TCP, bytes */
+#define LATE_FRAME (8 + 14 + 20 + 32 + DUO_MESSAGE) /* its head, Ethernet, IP, TCP, bytes */
 
 /* Frames that arrive while the connection is in transit are neither lost nor sent again. */
 static void send_late_frames(void *arg)
@@ -640,7 +640,7 @@ static bool has_bytes(struct tsock *ts, const char *text)
 	return tsock_recv(ts, buf, sizeof(buf) - 1, MSG_DONTWAIT) > 0 && !strcmp(buf, text);
 }
 
-#define ABC_FRAME (4 + 14 + 20 + 32 + 3)
+#define ABC_FRAME (8 + 14 + 20 + 32 + 3)
 
 /* Late frames of an unaccepted connection follow it, too. */
 static void send_late_to_pending(void *arg)

@@ -7,7 +7,7 @@ static const uint8_t secret[2][16] = {{1}, {2}};
 
 static void test_the_clock_ticks_every_4_us(void **state)
 {
-	struct endpoint a = {addr_v4(1), 2}, b = {addr_v4(3), 4};
+	struct endpoint a = {.addr = addr_v4(1), .port = 2}, b = {.addr = addr_v4(3), .port = 4};
 	uint32_t first = tcp_start_of(secret[0], &a, &b, 0).iss;
 
 	assert_int_equal(tcp_start_of(secret[0], &a, &b, 3999).iss, first);
@@ -18,7 +18,7 @@ static void test_the_clock_ticks_every_4_us(void **state)
 /* So the timestamps of a pair of hosts continue from one connection to the next. */
 static void test_the_offset_of_timestamps_stays(void **state)
 {
-	struct endpoint a = {addr_v4(1), 2}, b = {addr_v4(3), 4};
+	struct endpoint a = {.addr = addr_v4(1), .port = 2}, b = {.addr = addr_v4(3), .port = 4};
 
 	assert_int_equal(tcp_start_of(secret[0], &a, &b, 0).ts_offset,
 			 tcp_start_of(secret[0], &a, &b, 12345678901).ts_offset);
@@ -26,7 +26,8 @@ static void test_the_offset_of_timestamps_stays(void **state)
 
 static void test_pairs_and_secrets_differ(void **state)
 {
-	struct endpoint a = {addr_v4(1), 2}, b = {addr_v4(3), 4}, c = {addr_v4(3), 5};
+	struct endpoint a = {.addr = addr_v4(1), .port = 2}, b = {.addr = addr_v4(3), .port = 4},
+			c = {.addr = addr_v4(3), .port = 5};
 	struct tcp_start one = tcp_start_of(secret[0], &a, &b, 0);
 	struct tcp_start others[] = {tcp_start_of(secret[0], &b, &a, 0),
 				     tcp_start_of(secret[0], &a, &c, 0),

@@ -73,8 +73,8 @@ static bool put(struct port_queue *q, const char *to, uint16_t port, uint64_t nu
 	struct frame_params params = {
 		.src_mac = mac,
 		.dst_mac = mac,
-		.src = {addr_v4(inet_addr("10.0.0.9")), htons(sender)},
-		.dst = {addr_v4(inet_addr(to)), htons(port)},
+		.src = {.addr = addr_v4(inet_addr("10.0.0.9")), .port = htons(sender)},
+		.dst = {.addr = addr_v4(inet_addr(to)), .port = htons(port)},
 		.proto = IPPROTO_UDP,
 		.ttl = 64,
 	};

@@ -19,7 +19,7 @@ static int begin_change(void **state)
 	plain = socket(AF_INET, SOCK_DGRAM, 0);
 	assert_int_equal(bind(plain, (struct sockaddr *)&at, len), 0);
 	assert_int_equal(getsockname(plain, (struct sockaddr *)&at, &len), 0);
-	there = (struct endpoint){addr_v4(HERE), at.sin_port};
+	there = (struct endpoint){.addr = addr_v4(HERE), .port = at.sin_port};
 	target = (struct local_target){.gen = 7, .writer = writer, .end = end};
 	found = (struct dst_found){
 		.src = addr_v4(HERE),

@@ -58,7 +58,7 @@ static struct local_place place_of(enum local_proto proto, const char *addr, uin
 	struct in_addr in;
 
 	assert_int_equal(inet_pton(AF_INET, addr, &in), 1);
-	return (struct local_place){proto, {addr_v4(in.s_addr), htons(port)}};
+	return (struct local_place){proto, {.addr = addr_v4(in.s_addr), .port = htons(port)}};
 }
 
 static void add(enum local_proto proto, const char *addr, uint16_t port, uint64_t process,

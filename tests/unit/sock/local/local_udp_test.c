@@ -26,7 +26,7 @@ static void test_a_connected_receiver_refuses_all_but_its_peer(void **state)
 	struct local_message m = question();
 
 	so->udp.connected = true;
-	so->remote = (struct endpoint){addr_v4(HERE), htons(5001)};
+	so->remote = (struct endpoint){.addr = addr_v4(HERE), .port = htons(5001)};
 	assert_false(ask(m));
 	m.from_port = htons(5001);
 	assert_true(ask(m));

@@ -9,21 +9,21 @@
 
 /* ---- what is remembered: before there is an internal thread ------------------------------ */
 
-static struct inaddr lost(unsigned i)
+static struct endpoint lost(unsigned i)
 {
-	return addr_v4(htonl(0x0a400000 + i));
+	return (struct endpoint){.addr = addr_v4(htonl(0x0a400000 + i))};
 }
 
 static bool expected(unsigned i)
 {
-	struct inaddr addr = lost(i);
+	struct endpoint addr = lost(i);
 
 	return links_addr_expected(&addr);
 }
 
 static void tell(unsigned i, bool present)
 {
-	struct inaddr addr = lost(i);
+	struct endpoint addr = lost(i);
 
 	links_addr(&addr, present);
 }
@@ -64,15 +64,18 @@ static void test_the_oldest_address_is_forgotten(void **state)
 	assert_false(expected(KEPT));
 }
 
-static void test_link_local_addresses_are_not_ours(void **state)
+static void test_a_link_local_address_is_lost_by_one_interface(void **state)
 {
-	struct inaddr global = {.b = {0x20, 1, 0xd, 0xb8, [15] = 1}};
-	struct inaddr local = {.b = {0xfe, 0x80, [15] = 1}};
+	struct endpoint here = {.addr = {.b = {0xfe, 0x80, [15] = 1}}, .scope = 2};
+	struct endpoint there = {.addr = here.addr, .scope = 3};
 
-	links_addr(&local, false);
-	assert_false(links_addr_expected(&local));
-	links_addr(&global, false);
-	assert_true(links_addr_expected(&global));
+	links_addr(&here, false);
+	assert_true(links_addr_expected(&here));
+	assert_false(links_addr_expected(&there));
+	links_addr(&there, false);
+	links_addr(&here, true);
+	assert_false(links_addr_expected(&here));
+	assert_true(links_addr_expected(&there));
 	links_forget();
 }
 
@@ -267,7 +270,7 @@ static void test_what_is_unread_outlives_the_interface(void **state)
 static const struct CMUnitTest tests[] = {
 	EARLY(test_an_address_that_is_lost_is_expected_back),
 	EARLY(test_the_oldest_address_is_forgotten),
-	EARLY(test_link_local_addresses_are_not_ours),
+	EARLY(test_a_link_local_address_is_lost_by_one_interface),
 	CASE(test_a_connection_waits_for_its_address),
 	CASE(test_a_listener_is_silent_while_its_address_is_gone),
 	CASE(test_a_wildcard_socket_keeps_the_flow_of_an_expected_address),

@@ -86,8 +86,8 @@ static void forge_syn(uint32_t from, unsigned from_port)
 	struct frame_params fp = {
 		.src_mac = mac,
 		.dst_mac = mac,
-		.src = {addr_v4(from), htons((uint16_t)from_port)},
-		.dst = {addr_v4(fake_link_addr(0)), htons((uint16_t)port)},
+		.src = {.addr = addr_v4(from), .port = htons((uint16_t)from_port)},
+		.dst = {.addr = addr_v4(fake_link_addr(0)), .port = htons((uint16_t)port)},
 		.proto = IPPROTO_TCP,
 		.ttl = 64,
 	};

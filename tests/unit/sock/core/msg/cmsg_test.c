@@ -208,6 +208,10 @@ static void test_messages_for_ipv6(void **state)
 	info.ipi6_addr.s6_addr[0] = 0xfe; /* fe80::, a link-local address */
 	info.ipi6_addr.s6_addr[1] = 0x80;
 	msg = one(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+	assert_true(cmsg_read_sent(&msg, CMSG_INET6, &sent));
+	assert_true(!memcmp(&sent.src, &info.ipi6_addr, 16));
+	info.ipi6_addr.s6_addr[0] = 0xff; /* a group */
+	msg = one(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
 	assert_false(cmsg_read_sent(&msg, CMSG_INET6, &sent));
 	memset(&info, 0, sizeof(info));
 	msg = one(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));

@@ -63,7 +63,7 @@ static void test_which_addresses_a_socket_reads(void **state)
 
 static void test_what_the_program_is_told_has_its_family(void **state)
 {
-	struct endpoint ep = {addr_of("192.0.2.1"), htons(80)};
+	struct endpoint ep = {.addr = addr_of("192.0.2.1"), .port = htons(80)};
 	struct sock_addr addr;
 	char text[INET6_ADDRSTRLEN];
 
@@ -110,9 +110,10 @@ static void test_the_wildcard_of_a_family(void **state)
 static void test_the_twin_is_bound_and_connected_in_its_family(void **state)
 {
 	static const int families[] = {AF_INET, AF_INET6};
-	struct endpoint here = {addr_of("127.0.0.1"), 0}, there = {addr_of("127.0.0.1"), htons(9)};
+	struct endpoint here = {.addr = addr_of("127.0.0.1")}, there = here;
 
 	(void)state;
+	there.port = htons(9);
 	for (unsigned i = 0; i < 2; i++) {
 		struct sock_addr name = {.len = sizeof(name.in6)};
 
@@ -144,11 +145,12 @@ static void test_which_traffic_sockets_have(void **state)
 		{AF_INET6, "::ffff:10.0.0.1", 0, VERDICT_ACCELERATED, true, true, true, false},
 		{AF_INET6, "::", 1, VERDICT_ACCELERATED, false, true, false, true},
 		{AF_INET6, "2001:db8::1", 0, VERDICT_ACCELERATED, true, true, false, true},
-		{AF_INET6, "fe80::1", 0, VERDICT_FAMILY, true, true, false, true},
+		{AF_INET6, "fe80::1", 0, VERDICT_ACCELERATED, true, true, false, true},
 		{AF_INET6, "ff05::1", 0, VERDICT_FAMILY, true, true, false, true},
 	};
-	struct inaddr four = addr_of("::ffff:10.0.0.2"), six = addr_of("2001:db8::2");
-	struct inaddr link_local = addr_of("fe80::2"), group = addr_of("ff05::2");
+	struct endpoint four = {.addr = addr_of("::ffff:10.0.0.2")},
+			six = {.addr = addr_of("2001:db8::2")},
+			group = {.addr = addr_of("ff05::2")};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -160,15 +162,42 @@ static void test_which_traffic_sockets_have(void **state)
 					 0);
 		so.bound = true;
 		if (sock_family_verdict(&so) != rows[i].verdict ||
-		    sock_serves(&so, &four, sock_has_ipv4(&so)) != rows[i].has4 ||
-		    sock_serves(&so, &six, sock_has_ipv4(&so)) != rows[i].has6 ||
-		    sock_may_reach(&so, &four) != rows[i].to4 ||
-		    sock_may_reach(&so, &six) != rows[i].to6)
+		    sock_serves(&so, &four.addr, sock_has_ipv4(&so)) != rows[i].has4 ||
+		    sock_serves(&so, &six.addr, sock_has_ipv4(&so)) != rows[i].has6 ||
+		    sock_may_reach(&so, &four, 0) != rows[i].to4 ||
+		    sock_may_reach(&so, &six, 0) != rows[i].to6)
 			fail_msg("row %u", i);
-		assert_false(sock_serves(&so, &link_local, true) || sock_serves(&so, &group, true));
-		assert_false(sock_may_reach(&so, &link_local) || sock_may_reach(&so, &group));
+		assert_false(sock_serves(&so, &group.addr, true) || sock_may_reach(&so, &group, 0));
 		close(so.sk.twin);
 	}
+}
+
+static void test_a_link_local_address_needs_an_interface(void **state)
+{
+	struct sock_options plain = {.bind_ifindex = 0}, bound = {.bind_ifindex = 2};
+	struct endpoint bare = {.addr = addr_of("fe80::2")}, scoped = bare, shown;
+
+	(void)state;
+	scoped.scope = 2;
+	begin(AF_INET6);
+	so.opt = &plain;
+	assert_true(sock_serves(&so, &bare.addr, true));
+	assert_false(sock_may_reach(&so, &bare, 0));
+	assert_true(sock_may_reach(&so, &bare, 2) && sock_may_reach(&so, &scoped, 0));
+	shown = sock_addr_shown(&so, &scoped);
+	assert_int_equal(shown.scope, 0);
+	assert_int_equal(sock_bind_to_scope(&so, &bare), -EINVAL);
+	so.opt = &bound;
+	assert_true(sock_may_reach(&so, &bare, 0));
+	shown = sock_addr_shown(&so, &bare);
+	assert_int_equal(shown.scope, 2);
+	assert_int_equal(sock_bind_to_scope(&so, &scoped), 0);
+	scoped.scope = 3;
+	assert_int_equal(sock_bind_to_scope(&so, &scoped), -EINVAL);
+	assert_int_equal(sock_bind_to_scope(&so, &bare), 0);
+	assert_int_equal(bare.scope, 2);
+	close(so.sk.twin);
+	so.opt = NULL;
 }
 
 static void test_the_family_of_a_socket_from_another_process(void **state)
@@ -190,6 +219,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_the_wildcard_of_a_family),
 	cmocka_unit_test(test_the_twin_is_bound_and_connected_in_its_family),
 	cmocka_unit_test(test_which_traffic_sockets_have),
+	cmocka_unit_test(test_a_link_local_address_needs_an_interface),
 	cmocka_unit_test(test_the_family_of_a_socket_from_another_process),
 };
 

@@ -21,7 +21,7 @@
 
 static struct endpoint destination(unsigned port)
 {
-	struct endpoint to = {addr_v4(htonl(0x0a090002)), htons((uint16_t)port)};
+	struct endpoint to = {.addr = addr_v4(htonl(0x0a090002)), .port = htons((uint16_t)port)};
 
 	return to;
 }
@@ -29,7 +29,7 @@ static struct endpoint destination(unsigned port)
 static int reserve(struct tsock *ts, unsigned to_port)
 {
 	struct endpoint to = destination(to_port);
-	struct dst_query query = {.to = {addr_v4(fake_link_addr(1)), to.port},
+	struct dst_query query = {.to = {.addr = addr_v4(fake_link_addr(1)), .port = to.port},
 				  .src = addr_v4(fake_link_addr(0))};
 	struct dst_found found;
 	int rc;
