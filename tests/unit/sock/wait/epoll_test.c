@@ -575,7 +575,7 @@ static void *wait_for_one(void *arg)
 	CPU_SET(0, &cpu);
 	sched_setaffinity(0, sizeof(cpu), &cpu);
 	one->took = fake_now();
-	one->n = epoll_wait_set(ep, &event, 1, 2 * NSEC_PER_SEC, NULL);
+	one->n = epoll_wait_set(ep, &event, 1, LONG, NULL);
 	one->took = fake_now() - one->took;
 	return NULL;
 }
@@ -600,7 +600,7 @@ static void test_two_events_wake_two_sleepers(void **state)
 		for (int k = 0; k < 2; k++) {
 			pthread_join(one[k].thread, NULL);
 			assert_int_equal(one[k].n, 1);
-			assert_true(one[k].took < NSEC_PER_SEC);
+			assert_true(one[k].took < LONG / 2);
 		}
 	}
 }
