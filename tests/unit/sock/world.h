@@ -105,6 +105,20 @@ static inline void world_settle(void)
 			;
 }
 
+/* Has the socket n datagrams, when its ring has no frame any more? */
+static inline bool world_queued(const struct tsock *ts, unsigned n)
+{
+	struct ring *ring;
+	bool all;
+
+	if (!sock_hold(ts->ref, &ring))
+		return false;
+	ring_poll(ring);
+	all = tsock_inet(ts)->udp.count == n;
+	sock_release(ring);
+	return all;
+}
+
 static inline struct tsock world_listener(unsigned i, unsigned port, int backlog)
 {
 	struct tsock ts = tsock_tcp();

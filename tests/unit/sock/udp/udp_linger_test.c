@@ -22,26 +22,13 @@ static int end(void **state)
 	return 0;
 }
 
-static bool queued(unsigned n)
-{
-	struct ring *ring;
-	bool all;
-
-	if (!sock_hold(ts.ref, &ring))
-		return false;
-	ring_poll(ring);
-	all = tsock_inet(&ts)->udp.count == n;
-	sock_release(ring);
-	return all;
-}
-
 static void arrive(unsigned n)
 {
 	static const char *const texts[] = {"first", "second", "third"};
 
 	for (unsigned i = 0; i < n; i++)
 		world_send(&from, 0, port, texts[i]);
-	assert_true(NET_WAIT(queued(n), WORLD_WAIT));
+	assert_true(NET_WAIT(world_queued(&ts, n), WORLD_WAIT));
 }
 
 static void fall_back(void)
