@@ -67,6 +67,17 @@ with_link_local() {
 	done
 }
 
+# with_more_ipv6 MODE: after with_link_local.
+with_more_ipv6() {
+	local side link
+
+	for side in "c$1:1" "s$1:2"; do
+		ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad
+		ip -n "${side%:*}" addr add "fd00:9:1::${side#*:}/64" dev v1 nodad
+	done
+	ip -n "c$1" addr add fd00:9::3/64 dev v0 nodad
+}
+
 # with_ipv6 MODE
 with_ipv6() {
 	local side
@@ -95,8 +106,9 @@ prepare() {
 		# The default of the library: VMA_TCP_CC_ALGO.
 		in_ns "$ns" sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control'
 	done
-	[[ $2 != mcast && $2 != scope ]] || second_link "$1"
-	[[ $2 != scope ]] || with_link_local "$1"
+	[[ $2 != mcast && $2 != mcast6 && $2 != scope ]] || second_link "$1"
+	[[ $2 != mcast6 && $2 != scope ]] || with_link_local "$1"
+	[[ $2 != mcast6 ]] || with_more_ipv6 "$1"
 	[[ $2 != dual && ${DIFF_FAMILY:-} != native ]] || with_ipv6 "$1"
 }
 

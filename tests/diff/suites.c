@@ -17,6 +17,7 @@
 	SUITE(leaving) \
 	SUITE(linger)  \
 	SUITE(mcast)   \
+	SUITE(mcast6)  \
 	SUITE(mmsg)    \
 	SUITE(names)   \
 	SUITE(options) \

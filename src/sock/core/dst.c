@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -36,14 +37,31 @@ void dst_check_host(nsec_t now)
 }
 
 /*
- * Is any socket of this host, twins included, a member of the group on the interface?
- * /proc/net/igmp has a line for each interface, followed by one for each of its groups, as a
- * hexadecimal number in host byte order.
+ * Does a line of /proc/net/igmp, or igmp6, say that the interface is in the group?  igmp has a line
+ * for each interface, which sets *index, followed by one for each of its groups, as a hexadecimal
+ * number in host byte order.  In igmp6 each line has both, and the group as bytes.
  */
+static bool line_is_member(const char *line, int *index, int ifindex, const struct inaddr *group)
+{
+	char text[33];
+
+	if (line[0] >= '0' && line[0] <= '9')
+		*index = atoi(line);
+	if (*index != ifindex)
+		return false;
+	if (addr_is_v4(group))
+		return line[0] == '\t' && strtoul(line, NULL, 16) == addr_v4_of(group);
+	for (unsigned i = 0; i < 16; i++)
+		snprintf(text + 2 * i, 3, "%02x", group->b[i]);
+	return strstr(line, text) != NULL;
+}
+
+/* Is any socket of this host, twins included, a member of the group on the interface? */
 static bool mcast_has_listeners(int ifindex, const struct inaddr *group)
 {
+	const char *file = addr_is_v4(group) ? "/proc/net/igmp" : "/proc/net/igmp6";
 	char buf[16384], *line, *save = NULL;
-	int fd = sys_open("/proc/net/igmp", O_RDONLY | O_CLOEXEC, 0), index = 0;
+	int fd = sys_open(file, O_RDONLY | O_CLOEXEC, 0), index = 0;
 	size_t have = 0;
 	ssize_t n;
 
@@ -55,10 +73,7 @@ static bool mcast_has_listeners(int ifindex, const struct inaddr *group)
 	sys_close(fd);
 	buf[have] = '\0';
 	for (line = strtok_r(buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		if (line[0] >= '0' && line[0] <= '9')
-			index = atoi(line);
-		else if (line[0] == '\t' && index == ifindex &&
-			 strtoul(line, NULL, 16) == addr_v4_of(group))
+		if (line_is_member(line, &index, ifindex, group))
 			return true;
 	}
 	return have == sizeof(buf) - 1; /* the file did not fit: assume that there is one */

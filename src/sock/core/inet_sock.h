@@ -15,6 +15,7 @@
 #include "sock/core/control.h"
 #include "sock/core/dst.h"
 #include "sock/core/kernel_conns.h"
+#include "sock/core/msg/mcast_part.h"
 #include "sock/core/options.h"
 #include "sock/core/ready.h"
 #include "sock/core/shm_state.h"
@@ -40,18 +41,11 @@ struct sock_flow {
 	bool multicast;
 };
 
-/* Source filter of a multicast membership: these alone, or (exclude) all but these.  Immutable. */
-struct mcast_sources {
-	bool exclude;
-	unsigned n;
-	uint32_t addr[]; /* network byte order */
-};
-
 /* A flow in inet_sock.flows.  (A connection embeds its only flow: tcp_state_part.flow.) */
 struct sock_match {
-	struct sock_flow f;		     /* first */
-	struct list link;		     /* of inet_sock->flows; control lock */
-	const struct mcast_sources *sources; /* of the multicast membership; NULL: all */
+	struct sock_flow f;	/* first */
+	struct list link;	/* of inet_sock->flows; control lock */
+	struct mcast_part part; /* of the multicast membership */
 };
 
 static inline struct sock_flow *sock_flow_of(struct list *link)
@@ -316,7 +310,7 @@ bool sock_start(void);
 /*
  * Control lock: calls sock_start(), and checks that so is in the network namespace of our
  * netlink sockets, which routes and interfaces are read from.  VERDICT_ACCELERATED, or the
- * reason why the kernel serves so; also that of sock_family_verdict().  The check is made only
+ * reason why the kernel serves so.  The check is made only
  * if a thread may have changed its namespace (setns(2), unshare(2)); for a socket that comes
  * from another process the caller makes it in any case.
  */
@@ -496,9 +490,9 @@ void sock_become_exported(struct inet_sock *so);
  */
 int sock_flow_add(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
 		  struct sock_flow **flow);
-/* As sock_flow_add(), for a multicast group; sources NULL: from all senders. */
+/* As sock_flow_add(), for a multicast group. */
 int sock_flow_add_group(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
-			const struct mcast_sources *sources, struct sock_flow **flow);
+			const struct mcast_part *part, struct sock_flow **flow);
 void sock_flow_del(struct sock_flow *flow);
 /*
  * Receivers that share an address and port.  The flows of a datagram socket with SO_REUSEADDR

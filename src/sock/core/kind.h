@@ -161,7 +161,7 @@ struct sock_kind {
 	/* The twin accepted an option of the kind's own level: stores its meaning in opt. */
 	void (*mirror)(struct inet_sock *so, int name, const void *val, struct sock_options *opt);
 	/* setsockopt(2) of a multicast membership: 0 or -errno.  NULL: it has none. */
-	int (*set_group)(struct inet_sock *so, int name, const void *val, socklen_t len);
+	int (*set_group)(struct inet_sock *so, int level, int name, const void *val, socklen_t len);
 	/* holder: so->opt changed; quickack: TCP_QUICKACK was set.  NULL. */
 	void (*options_changed)(struct inet_sock *so, bool quickack);
 	/* so->opt changed: adapts what depends on it on other rings.  NULL. */

@@ -70,6 +70,7 @@ struct sock_options {
 	int mc_ifindex;		/* IP_MULTICAST_IF; 0: that of the route */
 	int uc_ifindex;		/* IP_UNICAST_IF; 0: that of the route */
 	int uc_ifindex6;	/* IPV6_UNICAST_IF */
+	int mc_ifindex6;	/* IPV6_MULTICAST_IF */
 	uint16_t maxseg;	/* TCP_MAXSEG; 0: none */
 	int16_t linger2;	/* TCP_LINGER2, seconds; -1: do not linger */
 	uint16_t gso_size;	/* UDP_SEGMENT; 0: datagrams are not segmented */
@@ -79,10 +80,12 @@ struct sock_options {
 	struct tcp_keepalive keepalive;
 	uint8_t tos, ttl; /* of IPv4 */
 	uint8_t mc_ttl;
+	uint8_t mc_hops6;  /* IPV6_MULTICAST_HOPS, as the kernel reports it */
 	uint8_t pmtudisc;  /* IP_PMTUDISC_* */
 	uint8_t pmtudisc6; /* IPV6_PMTUDISC_*, which have the same values */
 	uint8_t cc_algo;   /* tcp_cc_by_number() */
 	bool mc_loop, mc_all;
+	bool mc_all6;  /* IPV6_MULTICAST_ALL */
 	bool no_check; /* SO_NO_CHECK */
 	bool reuseaddr, reuseport;
 	bool nodelay, cork, quickack, oobinline; /* cork: TCP_CORK, UDP_CORK */
@@ -93,9 +96,15 @@ struct sock_options {
 	bool tx_stamps;		 /* SO_TIMESTAMPING: stamps of sent datagrams */
 	bool no_label6;		 /* IPV6_AUTOFLOWLABEL is off */
 	bool ttl_set, hops6_set; /* by the program */
-	uint8_t unused[4];
+	uint8_t unused[6];
 };
 #pragma GCC diagnostic pop
+
+/* What the IP header of a datagram to this group says. */
+static inline uint8_t options_mc_ttl(const struct sock_options *opt, const struct inaddr *to)
+{
+	return addr_is_v4(to) ? opt->mc_ttl : opt->mc_hops6;
+}
 
 /* What the IP header of a unicast packet to this address says. */
 static inline uint8_t options_ttl(const struct sock_options *opt, const struct inaddr *to)

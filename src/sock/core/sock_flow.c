@@ -179,7 +179,7 @@ static bool takes_kernels(const struct inet_sock *so, const struct ring *ring)
 }
 
 static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
-		    bool multicast, const struct mcast_sources *sources, struct sock_flow **flow)
+		    const struct mcast_part *part, struct sock_flow **flow)
 {
 	const struct sock_kind *kind = sock_kind_of(so);
 	struct sock_match *match = mem_zalloc(sizeof(*match));
@@ -196,14 +196,15 @@ static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_k
 	f->so = so;
 	f->gen = so->sk.gen;
 	f->ring = ring;
-	f->multicast = multicast;
+	f->multicast = part != NULL;
 	if (is_shared(so) && may_share(f))
 		shared_flow_init(&f->shared, f->flow.deliver, rank_of(so), spreads(so));
-	match->sources = sources;
+	if (part)
+		match->part = *part;
 	if (kind->flow_begin && !kind->flow_begin(so, f))
 		goto free_flow;
 	rc = add_to_ring(f);
-	if (rc == -EEXIST && multicast)
+	if (rc == -EEXIST && part)
 		rc = share_group(f);
 	if (rc)
 		goto end_flow;
@@ -230,15 +231,15 @@ int sock_flow_add(struct inet_sock *so, struct ring *ring, const struct flow_key
 {
 	control_assert_held();
 	control_assert_no_ring();
-	return add_flow(so, ring, key, false, NULL, flow);
+	return add_flow(so, ring, key, NULL, flow);
 }
 
 int sock_flow_add_group(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
-			const struct mcast_sources *sources, struct sock_flow **flow)
+			const struct mcast_part *part, struct sock_flow **flow)
 {
 	control_assert_held();
 	control_assert_no_ring();
-	return add_flow(so, ring, key, true, sources, flow);
+	return add_flow(so, ring, key, part, flow);
 }
 
 void sock_flow_del(struct sock_flow *flow)
@@ -592,7 +593,6 @@ void sock_detach_from(struct inet_sock *so, int ifindex)
 
 void sock_device_changed(struct inet_sock *so)
 {
-	control_assert_held();
 	control_assert_no_ring();
 	sock_follow_scope(so);
 	if (sock_kind_of(so)->device_changed)

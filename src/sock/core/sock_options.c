@@ -95,11 +95,12 @@ static bool init(struct inet_sock *so, const struct sock_kind *kind, struct ttls
 	opt.ttl_set = ttls.ipv4_set;
 	opt.hops6_set = ttls.ipv6_set;
 	opt.no_label6 = ttls.no_label;
-	opt.mc_ttl = 1;
+	opt.mc_ttl = opt.mc_hops6 = 1;
 	opt.pmtudisc = IP_PMTUDISC_WANT;
 	opt.pmtudisc6 = IPV6_PMTUDISC_WANT;
 	opt.mc_loop = params.tx_mc_loopback;
 	opt.mc_all = so->family == AF_INET; /* as new sockets of the kernel have it */
+	opt.mc_all6 = true;
 	opt.alloc_rx.logic = (uint16_t)params.ring_logic_rx;
 	opt.alloc_tx.logic = (uint16_t)params.ring_logic_tx;
 	opt.mc_addr = addr_v4_any();

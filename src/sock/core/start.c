@@ -68,10 +68,6 @@ void sock_namespaces_differ(void)
 
 enum verdict sock_start_for(const struct inet_sock *so)
 {
-	enum verdict family = sock_family_verdict(so);
-
-	if (family != VERDICT_ACCELERATED)
-		return family;
 	if (!sock_start())
 		return VERDICT_NO_RESOURCES;
 	if (!__atomic_load_n(&namespaces_differ, __ATOMIC_RELAXED))

@@ -268,6 +268,15 @@ void opt_mirror_ipv6(struct inet_sock *so, int name, const void *val, socklen_t 
 	case IPV6_MTU_DISCOVER:
 		opt->pmtudisc6 = (uint8_t)sock_twin_int(so, IPPROTO_IPV6, name, IPV6_PMTUDISC_WANT);
 		break;
+	case IPV6_MULTICAST_IF:
+		opt->mc_ifindex6 = sock_twin_int(so, IPPROTO_IPV6, name, 0);
+		break;
+	case IPV6_MULTICAST_HOPS:
+		opt->mc_hops6 = (uint8_t)sock_twin_int(so, IPPROTO_IPV6, name, 1);
+		break;
+	case IPV6_MULTICAST_ALL:
+		opt->mc_all6 = sock_twin_int(so, IPPROTO_IPV6, name, 1) != 0;
+		break;
 	case IPV6_UNICAST_IF:
 		opt->uc_ifindex6 = (int)ntohl((uint32_t)sock_twin_int(so, IPPROTO_IPV6, name, 0));
 		break;

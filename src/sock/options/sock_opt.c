@@ -405,7 +405,7 @@ static int set_option(struct sock_ref ref, int level, int name, const void *val,
 	case CARE_DONE:
 		return set_mirrored(ref, level, name, val, len);
 	case CARE_GROUP:
-		return kind->set_group(so, name, val, len);
+		return kind->set_group(so, level, name, val, len);
 	case CARE_READ:
 	case CARE_REFUSED:
 	case CARE_TWIN:

@@ -58,7 +58,7 @@ int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t le
 		rc = sock_follow_device(so);
 	if (!rc && addr_is_loopback(&so->local.addr) && !params.local)
 		rc = sock_leave(so, VERDICT_LOOPBACK);
-	else if (rc || sock_family_verdict(so) == VERDICT_FAMILY)
+	else if (rc)
 		rc = sock_fall_back(so, VERDICT_FAMILY);
 unlock:
 	control_unlock();

@@ -284,10 +284,6 @@ static int listen_locked(struct inet_sock *so, int backlog)
 		rc = sock_options_for_children(so);
 	if (rc)
 		return rc;
-	if (sock_family_verdict(so) == VERDICT_FAMILY) {
-		rc = sock_fall_back(so, VERDICT_FAMILY);
-		return rc ? rc : SOCK_KERNEL;
-	}
 	if (rules_ask_receiver(so) == CONF_OS) {
 		rc = sock_leave(so, VERDICT_RULE);
 		return rc ? rc : SOCK_KERNEL;

@@ -1,31 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast membership.  The kernel twin joins as well: the kernel does IGMP, and knows
- * which senders a socket wants; it is asked after each call.  Here a match for each group
- * and interface brings the frames to the socket.
+ * Multicast membership.  The kernel twin joins as well: the kernel does IGMP and MLD, and knows
+ * which senders a socket wants; it is asked after each call (mcast_twin.h).  Here a match for each
+ * group and interface brings the frames to the socket.
  */
 #include "sock/udp/mcast.h"
 
 #include <errno.h>
-#include <net/if.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
-#include "base/user.h"
 #include "net/netlink/netlink.h"
 #include "sock/core/kind.h"
 #include "sock/core/rules/rules.h"
 #include "sock/core/rules/strict.h"
-
-#define SOURCES_AT_FIRST 16 /* net.ipv4.igmp_max_msf is 10 by default */
+#include "sock/udp/mcast_twin.h"
 
 /* A membership, whether or not its match is in place. */
 struct membership {
 	struct list link; /* of udp_state->groups */
 	struct inaddr group;
 	int ifindex;
-	bool overheard;		       /* another socket joined: IP_MULTICAST_ALL */
+	bool overheard;		       /* another socket joined: IP_MULTICAST_ALL, or see below */
 	struct mcast_sources *sources; /* NULL: all senders */
 	struct sock_flow *flow;	       /* NULL: the kernel receives for it */
 };
@@ -48,16 +45,46 @@ static struct membership *find(struct inet_sock *so, const struct inaddr *group,
 
 bool mcast_wants(const struct mcast_sources *sources, const struct inaddr *from)
 {
-	uint32_t addr = addr_v4_of(from);
-
+	if (!sources)
+		return true;
 	for (unsigned i = 0; i < sources->n; i++) {
-		if (sources->addr[i] == addr)
+		if (addr_eq(&sources->addr[i], from))
 			return !sources->exclude;
 	}
 	return sources->exclude;
 }
 
-/* A socket bound to a unicast address gets no multicast: ip(7). */
+/*
+ * Does a socket that has joined the group want the sender?  Then the interface accepts it.  What has
+ * another function is moving, and is taken for such a socket.
+ */
+static bool is_accepted(const struct ring *ring, const struct sock_flow *f,
+			const struct inaddr *from)
+{
+	struct flow *flow = flow_lookup(&ring->flows, &f->flow.key);
+
+	for (; flow; flow = flow_next(flow)) {
+		const struct sock_match *match = container_of(flow, struct sock_match, f.flow);
+
+		if (flow->deliver != f->flow.deliver ||
+		    (!match->part.overheard && mcast_wants(match->part.sources, from)))
+			return true;
+	}
+	return false;
+}
+
+bool mcast_takes(const struct ring *ring, struct sock_flow *f, const struct pkt *pkt)
+{
+	const struct mcast_part *part = &sock_match_of(f)->part;
+	struct endpoint from = frame_source(pkt);
+
+	if (!mcast_wants(part->sources, &from.addr))
+		return false;
+	/* Of IPv4 the kernel is asked: ring/source.h. */
+	return !part->overheard || addr_is_v4(&from.addr) || is_accepted(ring, f, &from.addr);
+}
+
+/* A socket bound to a unicast address gets no multicast: ip(7), ipv6(7). */
 static bool may_receive(const struct inet_sock *so, const struct membership *m)
 {
 	if (so->opt->bind_ifindex && so->opt->bind_ifindex != m->ifindex)
@@ -67,6 +94,7 @@ static bool may_receive(const struct inet_sock *so, const struct membership *m)
 
 static enum verdict add_match(struct inet_sock *so, struct membership *m)
 {
+	struct mcast_part part = {.sources = m->sources, .overheard = m->overheard};
 	enum verdict verdict = sock_start_for(so);
 	struct flow_key key;
 	struct ring *ring;
@@ -90,7 +118,7 @@ static enum verdict add_match(struct inet_sock *so, struct membership *m)
 	key.local = m->group;
 	key.local_port = so->local.port;
 	key.proto = IPPROTO_UDP;
-	rc = sock_flow_add_group(so, ring, &key, m->sources, &m->flow);
+	rc = sock_flow_add_group(so, ring, &key, &part, &m->flow);
 	if (!rc)
 		return VERDICT_ACCELERATED;
 	log_debug("fd %d: group is left to the kernel: %s", sock_twin(&so->sk), strerror(-rc));
@@ -147,15 +175,45 @@ static bool has_port(const struct inet_sock *so, uint16_t port)
 	return so->inet == INET_UDP && so->bound && so->local.port == port;
 }
 
+/* The first membership of its own in the group, of any interface; or NULL. */
+static const struct membership *joined(struct inet_sock *so, const struct inaddr *group)
+{
+	list_for_each(link, &so->udp.groups) {
+		const struct membership *m = membership_of(link);
+
+		if (!m->overheard && addr_eq(&m->group, group))
+			return m;
+	}
+	return NULL;
+}
+
 /*
  * The kernel gives a datagram to every socket of the port that wants all multicast
- * (IP_MULTICAST_ALL) and has no membership of its own in the group.
+ * (IP_MULTICAST_ALL, IPV6_MULTICAST_ALL) and has no membership of its own in the group.  Of IPv6 it
+ * does not look at the membership's interface: one in the group is one on all interfaces, as long as
+ * somebody has joined there, with the same senders.
  */
 static bool overhears(struct inet_sock *so, const struct membership *m)
 {
 	struct membership *own = find(so, &m->group, m->ifindex);
 
-	return so->opt->mc_all && may_receive(so, m) && (!own || own->overheard);
+	if (!may_receive(so, m) || (own && !own->overheard))
+		return false;
+	return addr_is_v4(&m->group) ? so->opt->mc_all : so->opt->mc_all6 || joined(so, &m->group);
+}
+
+/* The senders that it wants of what it overhears; see overhears(). */
+static void copy_sources(struct inet_sock *so, struct membership *mine)
+{
+	const struct membership *own = addr_is_v4(&mine->group) ? NULL : joined(so, &mine->group);
+	size_t size;
+
+	if (!own || !own->sources)
+		return;
+	size = sizeof(*own->sources) + own->sources->n * sizeof(own->sources->addr[0]);
+	mine->sources = mem_alloc(size);
+	if (mine->sources)
+		memcpy(mine->sources, own->sources, size);
 }
 
 struct follow {
@@ -210,6 +268,7 @@ static void overhear(struct inet_sock *so, void *arg)
 		if (!mine)
 			return;
 		mine->overheard = true;
+		copy_sources(f->so, mine);
 		steer(f->so, mine);
 	}
 }
@@ -254,8 +313,12 @@ static void publish_groups(const struct inet_sock *so)
 	if (!stats)
 		return;
 	list_for_each(link, &so->udp.groups) {
+		const struct inaddr *group = &membership_of(link)->group;
+
+		if (!addr_is_v4(group)) /* the page has no room for their addresses */
+			continue;
 		if (n < STATS_GROUPS)
-			stats->groups[n] = addr_v4_of(&membership_of(link)->group);
+			stats->groups[n] = addr_v4_of(group);
 		n++;
 	}
 	__atomic_store_n(&stats->n_groups, n, __ATOMIC_RELAXED);
@@ -320,56 +383,6 @@ void mcast_forget(struct inet_sock *so)
 
 /* ---- what the twin has after a call ----------------------------------------------------------- */
 
-/* -EADDRNOTAVAIL: the socket has not joined.  The caller frees *f. */
-static int ask_twin(const struct inet_sock *so, const struct inaddr *group, int ifindex,
-		    struct group_filter **f)
-{
-	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = addr_v4_of(group)};
-	unsigned room = SOURCES_AT_FIRST;
-
-	for (;;) {
-		socklen_t len = (socklen_t)GROUP_FILTER_SIZE(room);
-		int rc;
-
-		*f = mem_zalloc(len);
-		if (!*f)
-			return -ENOMEM;
-		(*f)->gf_interface = (uint32_t)ifindex;
-		(*f)->gf_numsrc = room;
-		memcpy(&(*f)->gf_group, &sin, sizeof(sin));
-		rc = sys_getsockopt(sock_twin(&so->sk), IPPROTO_IP, MCAST_MSFILTER, *f, &len);
-		if (!rc && (*f)->gf_numsrc <= room)
-			return 0;
-		room = (*f)->gf_numsrc;
-		mem_free(*f);
-		if (rc)
-			return rc;
-	}
-}
-
-/* NULL: all senders. */
-static int sources_from(const struct group_filter *f, struct mcast_sources **sources)
-{
-	struct mcast_sources *s;
-
-	*sources = NULL;
-	if (f->gf_fmode == MCAST_EXCLUDE && !f->gf_numsrc)
-		return 0;
-	s = mem_alloc(sizeof(*s) + f->gf_numsrc * sizeof(s->addr[0]));
-	if (!s)
-		return -ENOMEM;
-	s->exclude = f->gf_fmode == MCAST_EXCLUDE;
-	s->n = f->gf_numsrc;
-	for (unsigned i = 0; i < s->n; i++) {
-		struct sockaddr_in sin;
-
-		memcpy(&sin, &f->gf_slist[i], sizeof(sin));
-		s->addr[i] = sin.sin_addr.s_addr;
-	}
-	*sources = s;
-	return 0;
-}
-
 /* Consumes sources. */
 static void exchange_sources(struct membership *m, struct mcast_sources *sources)
 {
@@ -377,7 +390,7 @@ static void exchange_sources(struct membership *m, struct mcast_sources *sources
 
 	m->sources = sources;
 	if (m->flow && ring_hold_cold(m->flow->ring)) {
-		sock_match_of(m->flow)->sources = sources;
+		sock_match_of(m->flow)->part.sources = sources;
 		ring_release_cold(m->flow->ring);
 	}
 	mem_free(before);
@@ -388,13 +401,8 @@ static int refresh(struct inet_sock *so, const struct inaddr *group, int ifindex
 {
 	struct membership *m = find(so, group, ifindex);
 	struct mcast_sources *sources = NULL;
-	struct group_filter *f;
-	int rc = ask_twin(so, group, ifindex, &f);
+	int rc = mcast_twin_sources(so, group, ifindex, &sources);
 
-	if (!rc) {
-		rc = sources_from(f, &sources);
-		mem_free(f);
-	}
 	/*
 	 * The program says itself now what it wants of a group that the socket only
 	 * overheard.  A membership that cannot be served here is left to the twin.
@@ -415,13 +423,15 @@ static int refresh(struct inet_sock *so, const struct inaddr *group, int ifindex
 	return steer(so, m);
 }
 
-/* The interface the kernel chose for a membership that named none. */
-static int default_interface(const struct inaddr *group)
+/* Of IPv6: what follows from the membership that is about to change.  follow() adds it again. */
+static void drop_followers(struct inet_sock *so, const struct inaddr *group)
 {
-	struct route_query query = {.dst = *group, .src = addr_v4_any()};
-	struct route route;
+	list_for_each_safe(link, &so->udp.groups) {
+		struct membership *m = membership_of(link);
 
-	return route_get(&query, &route) ? 0 : route.ifindex;
+		if (m->overheard && !addr_is_v4(group) && addr_eq(&m->group, group))
+			drop(m);
+	}
 }
 
 /*
@@ -430,8 +440,9 @@ static int default_interface(const struct inaddr *group)
  */
 static int changed(struct inet_sock *so, const struct inaddr *group, int ifindex)
 {
-	int chosen = ifindex ? ifindex : default_interface(group), rc = 0;
+	int chosen = ifindex ? ifindex : mcast_default_interface(group), rc = 0;
 
+	drop_followers(so, group);
 	list_for_each_safe(link, &so->udp.groups) {
 		const struct membership *m = membership_of(link);
 
@@ -446,115 +457,29 @@ static int changed(struct inet_sock *so, const struct inaddr *group, int ifindex
 }
 
 /* Strict: the group that was just joined cannot be received here, so it is left again. */
-static void leave_again(struct inet_sock *so, const struct inaddr *group, int ifindex)
+static void leave_again(struct inet_sock *so, const struct mcast_request *req)
 {
-	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = addr_v4_of(group)};
-	struct group_req req = {.gr_interface =
-					(uint32_t)(ifindex ? ifindex : default_interface(group))};
-
-	memcpy(&req.gr_group, &sin, sizeof(sin));
-	if (!sys_setsockopt(sock_twin(&so->sk), IPPROTO_IP, MCAST_LEAVE_GROUP, &req, sizeof(req)))
-		changed(so, group, ifindex);
+	if (!mcast_twin_leave(so, req))
+		changed(so, &req->group, req->ifindex);
 }
 
-static bool is_join(int name)
+int mcast_setsockopt(struct inet_sock *so, int level, int name, const void *val, socklen_t len)
 {
-	return name == IP_ADD_MEMBERSHIP || name == IP_ADD_SOURCE_MEMBERSHIP ||
-	       name == MCAST_JOIN_GROUP || name == MCAST_JOIN_SOURCE_GROUP;
-}
-
-/* ---- what setsockopt was given ------------------------------------------------------------ */
-
-static int interface_of(struct in_addr addr)
-{
-	struct inaddr a = addr_v4(addr.s_addr);
-
-	return addr_is_any(&a) ? 0 : link_of_addr(&a);
-}
-
-/* ip_mreq and ip_mreqn differ in their length only. */
-static int read_mreq(const void *val, socklen_t len, struct in_addr *group)
-{
-	struct ip_mreqn req;
-
-	memset(&req, 0, sizeof(req));
-	if (user_read(&req, val, len < sizeof(req) ? sizeof(struct ip_mreq) : sizeof(req)))
-		return 0;
-	*group = req.imr_multiaddr;
-	return req.imr_ifindex ? req.imr_ifindex : interface_of(req.imr_address);
-}
-
-static int read_source(const void *val, struct in_addr *group)
-{
-	struct ip_mreq_source req;
-
-	if (user_read(&req, val, sizeof(req)))
-		return 0;
-	*group = req.imr_multiaddr;
-	return interface_of(req.imr_interface);
-}
-
-static int read_filter(const void *val, struct in_addr *group)
-{
-	struct ip_msfilter filter;
-
-	if (user_read(&filter, val, IP_MSFILTER_SIZE(0)))
-		return 0;
-	*group = filter.imsf_multiaddr;
-	return interface_of(filter.imsf_interface);
-}
-
-/* All requests without an address family begin like this. */
-static int read_group_req(const void *val, struct in_addr *group)
-{
-	struct group_req req;
-	struct sockaddr_in sin;
-
-	if (user_read(&req, val, sizeof(req)))
-		return 0;
-	memcpy(&sin, &req.gr_group, sizeof(sin));
-	*group = sin.sin_addr;
-	return (int)req.gr_interface;
-}
-
-/* The group, and its interface or 0. */
-static int read_group(int name, const void *val, socklen_t len, struct in_addr *group)
-{
-	switch (name) {
-	case IP_ADD_MEMBERSHIP:
-	case IP_DROP_MEMBERSHIP:
-		return read_mreq(val, len, group);
-	case IP_ADD_SOURCE_MEMBERSHIP:
-	case IP_DROP_SOURCE_MEMBERSHIP:
-	case IP_BLOCK_SOURCE:
-	case IP_UNBLOCK_SOURCE:
-		return read_source(val, group);
-	case IP_MSFILTER:
-		return read_filter(val, group);
-	default: /* MCAST_* */
-		return read_group_req(val, group);
-	}
-}
-
-int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t len)
-{
-	int rc = sys_setsockopt(sock_twin(&so->sk), IPPROTO_IP, name, val, len), ifindex;
-	struct in_addr first = {0};
-	struct inaddr group;
+	int rc = sys_setsockopt(sock_twin(&so->sk), level, name, val, len);
+	struct mcast_request req;
 
 	control_assert_held();
 	control_assert_no_ring();
 	if (rc)
 		return rc;
 	sock_upcalls.move_settle(so);
-	ifindex = read_group(name, val, len, &first);
-	group = addr_v4(first.s_addr);
-	if (addr_is_multicast(&group) && sock_start_for(so) == VERDICT_ACCELERATED) {
+	mcast_read_request(level, name, val, len, &req);
+	if (addr_is_multicast(&req.group) && sock_start_for(so) == VERDICT_ACCELERATED) {
 		netlink_expire(); /* the kernel refuses senders that a filter excludes */
-		rc = changed(so, &group, ifindex);
-		if (rc && is_join(name))
-			leave_again(so, &group, ifindex);
+		rc = changed(so, &req.group, req.ifindex);
+		if (rc && req.join)
+			leave_again(so, &req);
 		publish_groups(so);
 	}
-	return is_join(name) ? rc : 0;
+	return req.join ? rc : 0;
 }

@@ -9,14 +9,16 @@
 
 #include "sock/core/inet_sock.h"
 
-/* IP_ADD_MEMBERSHIP, MCAST_JOIN_GROUP and the like: 0 or the kernel's -errno. */
-int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t len);
+/* IP_ADD_MEMBERSHIP, IPV6_ADD_MEMBERSHIP, MCAST_JOIN_GROUP and the like: 0 or the kernel's -errno. */
+int mcast_setsockopt(struct inet_sock *so, int level, int name, const void *val, socklen_t len);
 
-/* IP_MULTICAST_ALL was set. */
+/* IP_MULTICAST_ALL or IPV6_MULTICAST_ALL was set. */
 void mcast_all_changed(struct inet_sock *so);
 
-/* holder of the match's ring: does a member want the group's datagrams from this sender? */
+/* any: does the filter accept the sender?  NULL does. */
 bool mcast_wants(const struct mcast_sources *sources, const struct inaddr *from);
+/* holder of the flow's ring: does the member want this datagram of the group, by its sender? */
+bool mcast_takes(const struct ring *ring, struct sock_flow *f, const struct pkt *pkt);
 
 /* The socket was bound: memberships made before take effect.  0, or the error of strict_check(). */
 int mcast_attach(struct inet_sock *so);

@@ -114,13 +114,8 @@ static enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *p
 	struct sock_flow *f = container_of(flow, struct sock_flow, flow);
 	struct inet_sock *so = f->so;
 
-	if (__builtin_expect(f->multicast, 0)) {
-		const struct mcast_sources *sources = sock_match_of(f)->sources;
-		struct endpoint from = frame_source(pkt);
-
-		if (sources && !mcast_wants(sources, &from.addr))
-			return DROP_SOCK_FILTER;
-	}
+	if (__builtin_expect(f->multicast, 0) && !mcast_takes(ring, f, pkt))
+		return DROP_SOCK_FILTER;
 	pkt->ifindex = ring->ifindex;
 	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
 	if (__builtin_expect(__atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE) != ring, 0))
@@ -455,7 +450,8 @@ static int udp_set_option(struct sock_ref ref, int level, int name, const void *
 
 static void udp_option_followed(struct inet_sock *so, int level, int name)
 {
-	if (level == IPPROTO_IP && name == IP_MULTICAST_ALL)
+	if ((level == IPPROTO_IP && name == IP_MULTICAST_ALL) ||
+	    (level == IPPROTO_IPV6 && name == IPV6_MULTICAST_ALL))
 		mcast_all_changed(so);
 }
 

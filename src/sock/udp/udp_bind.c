@@ -124,8 +124,6 @@ static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t 
 	so->bound_addr = !addr_is_any(&so->local.addr);
 	if (addr_is_loopback(&so->local.addr) && !params.local)
 		return sock_leave(so, VERDICT_LOOPBACK);
-	if (sock_family_verdict(so) == VERDICT_FAMILY)
-		return sock_fall_back(so, VERDICT_FAMILY);
 	/* At a loopback address, no frame is taken from another. */
 	if (!addr_is_loopback(&so->local.addr) && rules_ask_receiver(so) != CONF_OS &&
 	    sock_port_shared(so))

@@ -66,7 +66,7 @@ struct udp_way udp_plain_way(const struct inet_sock *so, const struct endpoint *
 		.to = *to,
 		.src = so->bound_addr || so->udp.connected ? so->local.addr : addr_v4_any(),
 		.tos = options_tos(so->opt, &to->addr),
-		.ttl = addr_is_multicast(&to->addr) ? so->opt->mc_ttl
+		.ttl = addr_is_multicast(&to->addr) ? options_mc_ttl(so->opt, &to->addr)
 						    : options_ttl(so->opt, &to->addr),
 		.ttl_set = addr_is_multicast(&to->addr) || options_ttl_set(so->opt, &to->addr),
 		.plain = true,
@@ -75,10 +75,29 @@ struct udp_way udp_plain_way(const struct inet_sock *so, const struct endpoint *
 	return way;
 }
 
-/* The interface that a unicast datagram leaves by, as far as the call and IPV6_UNICAST_IF say so. */
+/* The interface, as far as the call and the options for datagrams of IPv6 name it; or 0. */
 static int way_oif(const struct inet_sock *so, const struct udp_way *way)
 {
-	return way->oif ? way->oif : so->opt->uc_ifindex6;
+	if (way->oif)
+		return way->oif;
+	return addr_is_multicast(&way->to.addr) ? so->opt->mc_ifindex6 : so->opt->uc_ifindex6;
+}
+
+/* To a group: IP_MULTICAST_IF has an address, and counts more than the device. */
+static void query_group(const struct inet_sock *so, const struct inaddr *group,
+			struct dst_query *query)
+{
+	if (addr_is_multicast(&query->src))
+		query->src = addr_v4_any();
+	if (!addr_is_v4(group)) {
+		if (!query->oif)
+			query->oif = so->opt->mc_ifindex6;
+		return;
+	}
+	if (so->opt->mc_ifindex)
+		query->oif = so->opt->mc_ifindex;
+	if (addr_is_any(&query->src) && !addr_is_any(&so->opt->mc_addr))
+		query->src = so->opt->mc_addr;
 }
 
 static struct dst_query query_for(const struct inet_sock *so, const struct udp_way *way)
@@ -87,14 +106,8 @@ static struct dst_query query_for(const struct inet_sock *so, const struct udp_w
 
 	query.tos = way->tos;
 	query.mc_loop = so->opt->mc_loop;
-	if (addr_is_multicast(&way->to.addr)) {
-		if (so->opt->mc_ifindex)
-			query.oif = so->opt->mc_ifindex;
-		if (addr_is_multicast(&query.src))
-			query.src = addr_v4_any();
-		if (addr_is_any(&query.src) && !addr_is_any(&so->opt->mc_addr))
-			query.src = so->opt->mc_addr;
-	}
+	if (addr_is_multicast(&way->to.addr))
+		query_group(so, &way->to.addr, &query);
 	if (way->oif)
 		query.oif = way->oif;
 	return query;
@@ -158,6 +171,10 @@ static int find_way(struct inet_sock *so, const struct udp_way *way, struct dst_
 
 	if (says == CONF_OS) {
 		by_kernel(found, VERDICT_RULE);
+		return 0;
+	}
+	if (addr_is_multicast(&way->to.addr) && !way->ttl) { /* it stays on this host */
+		by_kernel(found, VERDICT_LOOPBACK);
 		return 0;
 	}
 	verdict = sock_start_for(so);
@@ -259,11 +276,11 @@ int udp_tx_ring(struct inet_sock *so, const struct sockaddr *to, socklen_t len, 
 	control_assert_held();
 	if (!sock_addr_read(so, &ep, to, len))
 		return -EINVAL;
-	if (!sock_may_reach(so, &ep, so->opt->uc_ifindex6) ||
+	way = udp_plain_way(so, &ep);
+	if (!sock_may_reach(so, &ep, way_oif(so, &way)) ||
 	    rules_ask(so, CONF_UDP_SENDER, &ep, NULL) == CONF_OS ||
 	    sock_start_for(so) != VERDICT_ACCELERATED)
 		return -ENODATA;
-	way = udp_plain_way(so, &ep);
 	query = query_for(so, &way);
 	sock_tx_query(so, &query);
 	dst_find(&query, &found);

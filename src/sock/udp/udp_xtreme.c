@@ -4,6 +4,7 @@
  * other calls receive is queued in the socket, for the next poll or for recv(2).
  */
 #include "sock/core/extra/xtreme.h"
+#include "sock/udp/mcast.h"
 #include "sock/udp/udp_sock.h"
 
 /* holder: the program has pkt, which stays charged to the socket.  False: no buffer. */
@@ -31,8 +32,8 @@ static inline bool hand_out(struct xtreme_batch *b, struct inet_sock *so,
 }
 
 /* Does the socket take it as it is, with nothing in front of it? */
-static inline bool takes(const struct inet_sock *so, const struct ring *ring,
-			 const struct sock_flow *f, const struct pkt *pkt)
+static inline bool takes(const struct inet_sock *so, const struct ring *ring, struct sock_flow *f,
+			 const struct pkt *pkt)
 {
 	const struct udp_state *udp = &so->udp;
 
@@ -40,8 +41,7 @@ static inline bool takes(const struct inet_sock *so, const struct ring *ring,
 	if (__atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE) != ring || so->life <= LIFE_CLOSED ||
 	    so->inet != INET_UDP || so->noted || udp->head || !udp->xtreme)
 		return false;
-	if (f->multicast &&
-	    (sock_match_of((struct sock_flow *)(uintptr_t)f)->sources || udp->connected))
+	if (f->multicast && (udp->connected || !mcast_takes(ring, f, pkt)))
 		return false;
 	return udp->bytes < udp->limit && !ring_keeps_copy(ring, pkt);
 }

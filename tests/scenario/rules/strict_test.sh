@@ -68,6 +68,11 @@ run slow_join
 check "joining a group fails" says '^join EOPNOTSUPP'
 check "... the group was left" says '^left EADDRNOTAVAIL'
 check "... bind after it fails" says '^bind to the group EOPNOTSUPP'
+in_ns c sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.j0.disable_ipv6=0
+run slow_join6
+check "joining a group of IPv6 fails" says '^join EOPNOTSUPP'
+check "... the group was left" says '^left EADDRNOTAVAIL'
+in_ns c sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.j0.disable_ipv6=1
 run option
 check "setsockopt fails" says '^option EOPNOTSUPP'
 run special
@@ -81,9 +86,10 @@ run VMA_STRICT=0 special
 check "... without strict the kernel sends it" times 2 '^retopts fine'
 run families
 check "AF_INET6 is made" says '^inet6 fine'
-check "... its connect to a group of IPv6 fails" says '^inet6 connect EOPNOTSUPP'
-check "... a send there, too" says '^inet6 send EOPNOTSUPP'
-check "... and a bind" says '^inet6 bind EOPNOTSUPP'
+check "... its connect to a link-local address without interface: as the kernel" says '^inet6 connect EINVAL'
+check "... a send there fails" says '^inet6 send EOPNOTSUPP'
+check "... one to a group of the link, too" says '^inet6 to group EOPNOTSUPP'
+check "... a bind to a group does not: it receives nothing yet" says '^inet6 bind fine'
 check "AF_UNIX is not affected" says '^unix fine'
 run no_route
 check "no route: the kernel's errno" times 2 'without route ENETUNREACH'

@@ -10,6 +10,7 @@
 	NAME		one of the functions below
 """
 import errno
+import struct
 import sys
 from socket import *
 
@@ -153,6 +154,14 @@ def slow_join():
     attempt("bind to the group", s.bind, ("224.9.9.8", 6005))
 
 
+def slow_join6():
+    s = socket(AF_INET6, SOCK_DGRAM)
+    s.bind(("ff05::98", 6004))
+    member = inet_pton(AF_INET6, "ff05::98") + struct.pack("@I", if_nametoindex("j0"))
+    attempt("join", s.setsockopt, IPPROTO_IPV6, IPV6_JOIN_GROUP, member)
+    attempt("left", s.setsockopt, IPPROTO_IPV6, IPV6_LEAVE_GROUP, member)
+
+
 def option():
     attempt("option", new(SOCK_DGRAM).setsockopt, IPPROTO_IP, IP_OPTIONS, b"\x01\x01\x01\x00")
 
@@ -170,8 +179,9 @@ def special():
 
 def families():
     attempt("inet6", socket, AF_INET6, SOCK_STREAM)
-    attempt("inet6 connect", socket(AF_INET6, SOCK_STREAM).connect, ("ff05::1", 9))
-    attempt("inet6 send", socket(AF_INET6, SOCK_DGRAM).sendto, b"x", ("ff05::1", 9))
+    attempt("inet6 connect", socket(AF_INET6, SOCK_STREAM).connect, ("fe80::1", 9))
+    attempt("inet6 send", socket(AF_INET6, SOCK_DGRAM).sendto, b"x", ("fe80::1", 9))
+    attempt("inet6 to group", socket(AF_INET6, SOCK_DGRAM).sendto, b"x", ("ff02::7", 9))
     attempt("inet6 bind", socket(AF_INET6, SOCK_DGRAM).bind, ("ff05::1", 6010))
     attempt("unix", socket, AF_UNIX, SOCK_STREAM)
 

@@ -241,7 +241,7 @@ static bool read_pktinfo6(const void *data, size_t len, bool ipv4, struct cmsg_s
 		return false;
 	memcpy(&info, data, sizeof(info));
 	memcpy(&src, &info.ipi6_addr, sizeof(src));
-	if (addr_is_v4(&src) != ipv4 || !sock_addr_served(&src))
+	if (addr_is_v4(&src) != ipv4 || addr_is_multicast(&src))
 		return false;
 	sent->pktinfo = true;
 	if (info.ipi6_ifindex)

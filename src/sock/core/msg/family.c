@@ -55,9 +55,7 @@ bool sock_may_reach(const struct inet_sock *so, const struct endpoint *to, int o
 	control_assert_held();
 	if (so->family == AF_INET)
 		return ipv4;
-	if (!sock_addr_served(&to->addr))
-		return false;
-	if (addr_is_link_local6(&to->addr) && !to->scope && !oif && !so->opt->bind_ifindex)
+	if (addr_needs_scope(&to->addr) && !to->scope && !oif && !so->opt->bind_ifindex)
 		return false;
 	if (so->bound && !addr_is_any(&so->local.addr))
 		return addr_is_v4(&so->local.addr) == ipv4;

@@ -13,8 +13,6 @@
  * then on, see sock_follow_device().  What the program is told of its own socket has the scope of
  * the device, too.
  *
- * IPv6 multicast is the twin's: datagrams that it receives and sends.
- *
  * Role		any, unless said otherwise; inet_sock.family does not change.
  */
 #ifndef SOCK_CORE_MSG_FAMILY_H
@@ -68,19 +66,13 @@ static inline struct inaddr sock_addr_any(const struct inet_sock *so)
 	return so->family == AF_INET6 ? (struct inaddr){.q = {0, 0}} : addr_v4_any();
 }
 
-/* May traffic with this address of a host be accelerated? */
-static inline bool sock_addr_served(const struct inaddr *addr)
-{
-	return addr_is_v4(addr) || !addr_is_multicast(addr);
-}
-
 /* Control lock: has the socket, bound to no single address, IPv4 traffic? It may ask the kernel. */
 bool sock_has_ipv4(const struct inet_sock *so);
 
 /* Is traffic of the socket with this local address accelerated, if ipv4 is sock_has_ipv4()? */
 static inline bool sock_serves(const struct inet_sock *so, const struct inaddr *local, bool ipv4)
 {
-	return addr_is_v4(local) ? ipv4 : so->family == AF_INET6 && sock_addr_served(local);
+	return addr_is_v4(local) ? ipv4 : so->family == AF_INET6;
 }
 
 /* ep as an address of the twin's family. */
@@ -92,18 +84,6 @@ void sock_family_init(struct inet_sock *so, int twin);
 int sock_twin_bind(const struct inet_sock *so, const struct endpoint *ep);
 int sock_twin_bind_any(const struct inet_sock *so);
 int sock_twin_connect(const struct inet_sock *so, const struct endpoint *ep);
-
-/*
- * May the traffic of the socket, bound to so->local or not at all, be accelerated?
- * VERDICT_ACCELERATED; VERDICT_FAMILY: no, by its address.
- */
-static inline enum verdict sock_family_verdict(const struct inet_sock *so)
-{
-	return so->family == AF_INET || addr_is_any(&so->local.addr) ||
-			       sock_addr_served(&so->local.addr)
-		       ? VERDICT_ACCELERATED
-		       : VERDICT_FAMILY;
-}
 
 /*
  * Control lock: may a datagram or a connection to this address be accelerated? Otherwise the kernel

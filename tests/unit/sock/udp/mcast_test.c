@@ -202,8 +202,8 @@ static void test_filters_include_or_exclude(void **state)
 	s->exclude = true;
 	assert_true(mcast_wants(s, &in));
 	s->n = 2;
-	s->addr[0] = fake_link_addr(0);
-	s->addr[1] = fake_link_addr(1);
+	s->addr[0] = addr_v4(fake_link_addr(0));
+	s->addr[1] = addr_v4(fake_link_addr(1));
 	assert_false(mcast_wants(s, &in));
 	assert_true(mcast_wants(s, &out));
 	s->exclude = false;

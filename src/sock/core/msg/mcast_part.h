@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the flow of a multicast membership has: which senders the member wants.
+ *
+ * Role		written under the control lock by the holder of the flow's ring, read by the holder.
+ */
+#ifndef SOCK_CORE_MSG_MCAST_PART_H
+#define SOCK_CORE_MSG_MCAST_PART_H
+
+#include "net/addr.h"
+
+/* A source filter: these alone, or (exclude) all but these.  Immutable. */
+struct mcast_sources {
+	bool exclude;
+	unsigned n;
+	struct inaddr addr[];
+};
+
+struct mcast_part {
+	const struct mcast_sources *sources; /* NULL: all */
+	bool overheard;			     /* another socket has joined: udp/mcast.c */
+};
+
+#endif
