@@ -14,7 +14,7 @@
 #include "ring/mlx5/port_mlx5.h"
 
 #define MLX5_TX_RESERVE 64u /* frames that receiving leaves to send */
-#define MLX5_MTU_MAX 9000u
+#define MLX5_MTU_MAX 9216u
 #define MLX5_FRAME_SIZE 2048u		       /* bytes of a frame's memory, at least */
 #define MLX5_HEADROOM 64u		       /* of these, in front of the frame */
 #define MLX5_BLOCK_DATA (MLX5_BLOCK / MLX5_DS) /* frames that a block refers to, at most */

@@ -345,7 +345,13 @@ static nsec_t real_ahead(struct xdp_queue *q, nsec_t now)
 	return q->real_ahead;
 }
 
-/* The XDP program wrote the time of each in front of it, but not of those that xdp_big.c joined. */
+static bool has_headroom(const struct xdp_queue *q, const struct pkt *pkt)
+{
+	return pkt->pool != &q->base.pool || /* see xdp_big.c */
+	       (1u << q->frame_shift) - pkt->room >= sizeof(struct pkt_arrival);
+}
+
+/* The XDP program wrote the time of each in front of it. */
 static void stamp_pkts(struct xdp_queue *q, struct pkt **pkts, int n)
 {
 	nsec_t now = clock_now(), ahead = real_ahead(q, now), at;
@@ -353,8 +359,7 @@ static void stamp_pkts(struct xdp_queue *q, struct pkt **pkts, int n)
 	for (int i = 0; i < n; i++) {
 		struct pkt *pkt = pkts[i];
 
-		if (pkt->pool != &q->base.pool ||
-		    (1u << q->frame_shift) - pkt->room < sizeof(struct pkt_arrival))
+		if (!has_headroom(q, pkt))
 			continue;
 		memcpy(&at, pkt->frame - sizeof(at), sizeof(at));
 		/* The next frame here may have no time: it must not have this one. */

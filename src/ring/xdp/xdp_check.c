@@ -25,12 +25,12 @@ static int check(struct xdp_device *dev, char why[PORT_WHY])
 	rc = xdp_kind_check(dev, why);
 	if (rc)
 		return rc;
-	if (dev->mtu > XDP_MTU_MAX)
+	if (dev->mtu > XDP_JUMBO_MTU_MAX)
 		return xdp_why(
 			why, -EOPNOTSUPP,
 			"Interface %s is not accelerated: its MTU of %u does not fit a buffer.\n"
 			"Lower it: ip link set %s mtu %u\n",
-			dev->name, dev->mtu, dev->name, XDP_MTU_MAX);
+			dev->name, dev->mtu, dev->name, XDP_JUMBO_MTU_MAX);
 	rc = xdp_device_check_queues(dev, why);
 	if (rc)
 		return rc;

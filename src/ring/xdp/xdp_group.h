@@ -46,8 +46,16 @@
 #define XDP_TX_RESERVE 256u /* free frames that are not put into fill rings */
 #define XDP_GROUP_REAP 256u /* most completions that are taken at once */
 
+/* Linux 6.6; Debian 12's headers are older. */
+#ifndef XDP_USE_SG
+#define XDP_USE_SG (1 << 4)
+#endif
+#ifndef XDP_PKT_CONTD
+#define XDP_PKT_CONTD (1 << 0)
+#endif
+
 #define GROUP_MAGIC 0x7067786400616d76ull
-#define GROUP_VERSION 8u
+#define GROUP_VERSION 9u
 #define GROUP_MEMBERS 128 /* 32 processes, and those that died and are not reclaimed yet */
 
 /* ---- owner words ---------------------------------------------------------------- */
@@ -144,6 +152,7 @@ struct group_ctl {
 	uint32_t queues; /* anchors */
 	uint32_t fill_target;
 	uint32_t native, zerocopy;
+	uint32_t jumbo; /* sockets take and give frames in pieces, of any MTU */
 	nsec_t made;
 	nsec_t settle_until; /* attaching the program may have taken the link down until then */
 	/* lock */
@@ -187,7 +196,7 @@ struct xdp_group {
 	unsigned frames, frame_shift; /* copies of the segment's, which others cannot write */
 	unsigned queues;
 	unsigned fill_target;
-	bool native, zerocopy;
+	bool native, zerocopy, jumbo;
 	int ctl_fd;
 	bool lost;    /* any, atomic: taken for dead while it lived; it gets no lock any more */
 	bool entered; /* this process is a member */

@@ -126,6 +126,7 @@ static void copy_settings(struct xdp_group *g)
 	g->fill_target = ctl->fill_target;
 	g->native = ctl->native;
 	g->zerocopy = ctl->zerocopy;
+	g->jumbo = ctl->jumbo;
 }
 
 /* ---- anchors ------------------------------------------------------------------------ */
@@ -176,14 +177,15 @@ static int bind_first(const struct xdp_port *port, int fd, struct sockaddr_xdp *
 	addr->sxdp_flags = XDP_USE_NEED_WAKEUP;
 	if (!may_zero_copy(port))
 		addr->sxdp_flags |= XDP_COPY;
-	if (port->native) /* the kernel tries zero-copy, and copies if the driver cannot do it */
+	/* The kernel tries zero-copy, and copies if the driver cannot do it. */
+	if (port->native && !port->jumbo)
 		return xdp_bind(fd, addr);
 	addr->sxdp_flags |= XDP_USE_SG;
 	rc = xdp_bind(fd, addr);
 	if (rc != -EINVAL)
 		return rc;
 	/* Before Linux 6.6.  On virtual devices, generic XDP gets segments that were not split. */
-	if (port->base.can.partial_csum)
+	if (port->jumbo || port->base.can.partial_csum)
 		return -EPROTONOSUPPORT;
 	addr->sxdp_flags &= (uint16_t)~XDP_USE_SG;
 	return xdp_bind(fd, addr);
@@ -307,6 +309,7 @@ static void init_ctl(struct xdp_port *port)
 	ctl->frames = ctl->umem_size >> ctl->frame_shift;
 	ctl->fill_target = fill_target_of(port);
 	ctl->native = port->native;
+	ctl->jumbo = port->jumbo;
 	ctl->made = group_now();
 }
 
@@ -468,7 +471,7 @@ int xdp_group_create(struct xdp_port *port, char why[PORT_WHY])
 
 static bool is_sane(const struct group_ctl *ctl)
 {
-	return (ctl->frame_shift == 11 || ctl->frame_shift == 12) &&
+	return (ctl->frame_shift == 12 || (ctl->frame_shift == 11 && !ctl->jumbo)) &&
 	       ctl->frames == ctl->umem_size >> ctl->frame_shift && ctl->queues &&
 	       ctl->queues <= XDP_STEER_QUEUES && ctl->fill_target <= XDP_FILL_ENTRIES;
 }
@@ -524,7 +527,8 @@ int xdp_group_adopt(struct xdp_port *port, char why[PORT_WHY])
 		return why_no_memory(port, -EPROTO, why);
 	copy_settings(&port->group);
 	port->native = port->group.native;
-	if (port->base.mtu > XDP_MTU_OF(1u << port->group.frame_shift))
+	port->jumbo = port->group.jumbo;
+	if (!port->jumbo && port->base.mtu > XDP_MTU_OF(1u << port->group.frame_shift))
 		port->base.mtu = XDP_MTU_OF(1u << port->group.frame_shift);
 	for (unsigned i = 0; i < port->group.queues && !rc; i++)
 		rc = map_rings(port, i);

@@ -35,18 +35,12 @@
 #define XDP_REAP_BATCH 64u /* frames sent before completion rings are read, otherwise */
 #define XDP_KERNEL_HEADROOM 256u /* XDP_PACKET_HEADROOM, kept free in each frame */
 
-/* Largest IP packet in a frame of this size: less the headroom, Ethernet header and one tag. */
+/* Largest IP packet in such a frame: less the headroom, Ethernet header and one tag. */
 #define XDP_MTU_OF(frame) ((frame)-XDP_KERNEL_HEADROOM - 18)
 /* Native XDP reserves more of a page: veth accepts an MTU of 3504 at most. */
 #define XDP_MTU_MAX 3500u
-
-/* Linux 6.6; Debian 12's headers are older. */
-#ifndef XDP_USE_SG
-#define XDP_USE_SG (1 << 4)
-#endif
-#ifndef XDP_PKT_CONTD
-#define XDP_PKT_CONTD (1 << 0)
-#endif
+/* With a larger MTU, frames come and leave in pieces: see xdp_big.c. */
+#define XDP_JUMBO_MTU_MAX 9216u
 
 struct xdp_map {
 	void *addr;
@@ -119,9 +113,9 @@ struct xdp_queue {
 	uint64_t tx_stuck;    /* bit i: the kernel did not take all of TX ring i */
 	nsec_t real_ahead;    /* see xdp_burst.c */
 	/* holder, see xdp_big.c */
-	struct pkt_pool big_pool;
-	struct list bigs;
-	unsigned nbigs;
+	struct pkt_pool jumbo_pool;
+	struct list jumbos, spares;
+	unsigned n_spares;
 	struct packet_tx large; /* see its members */
 	/* set when opened */
 	bool zerocopy;
@@ -147,8 +141,10 @@ struct xdp_port {
 	/* set when opened */
 	unsigned rx_queues;
 	bool native;
+	bool jumbo;   /* of the group: frames in pieces; until it is joined: wanted */
 	bool grew;    /* see struct xdp_device; set only in the process that made the group */
 	unsigned uid; /* effective user when the port was opened: the user of the group */
+	struct port_ops plain;	  /* of all queues at first */
 	struct port_ops stamping; /* of queues whose frames get times of arrival */
 	struct grace grace;
 	struct xdp_group group;
@@ -507,6 +503,8 @@ void xdp_share(struct xdp_queue *q);
 /* xdp_tx.c */
 void xdp_tx_flush(struct port_queue *q);
 struct pkt *xdp_tx_get(struct port_queue *q);
+/* Puts n packets as one frame, which begins like head; false: no room, they are still the caller's. */
+bool xdp_tx_put_pieces(struct xdp_queue *q, const uint8_t *head, struct pkt **pieces, uint32_t n);
 int xdp_tx_large(struct port_queue *q, const struct frame_large *large);
 int xdp_tx_put(struct port_queue *q, struct pkt *pkt);
 /*
@@ -557,12 +555,15 @@ void xdp_give_back(struct xdp_queue *q);
 /* The same, and frees the frames in the RX rings first. */
 void xdp_drain(struct xdp_queue *q);
 
-/* xdp_big.c */
+/* xdp_big.c: init and fini open and close the queue; the others: holder. */
 void xdp_big_init(struct xdp_queue *q);
-/* Frees all large frames of the queue, even those in packets that were not given back. */
+/* Frees what was built, even packets that were not given back. */
 void xdp_big_fini(struct xdp_queue *q);
 /* Consumes a piece of a large frame.  Returns the frame when it was the last piece, else NULL. */
 struct pkt *xdp_big_add(struct xdp_queue *q, struct xdp_sock *s, const struct xdp_desc *desc);
+/* port_ops.tx_get and tx_put with an MTU above XDP_MTU_MAX: packets have memory of their own. */
+struct pkt *xdp_tx_get_jumbo(struct port_queue *q);
+int xdp_tx_put_jumbo(struct port_queue *q, struct pkt *pkt);
 
 /*
  * xdp_why.c: the sentences for the user.  Each function writes why and returns the error that
@@ -583,6 +584,8 @@ int xdp_why_refused(char why[PORT_WHY], const char *ifname, const char *what);
 int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev);
 /* The verifier refused the program (EACCES), as old kernels do without CAP_PERFMON. */
 int xdp_why_not_verified(char why[PORT_WHY], const char *ifname);
+/* The kernel has no frames in pieces, which an MTU above XDP_MTU_MAX needs. */
+int xdp_why_jumbo(char why[PORT_WHY], const char *ifname, uint32_t mtu);
 /* An AF_XDP socket could not be opened on an RX queue. */
 int xdp_why_no_sock(char why[PORT_WHY], const struct xdp_port *port, unsigned rx_queue, int rc);
 /* The limit of locked memory is too low for packet buffers; for maps (before Linux 5.11). */

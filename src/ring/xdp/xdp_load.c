@@ -201,6 +201,8 @@ static int attach(struct xdp_port *port, struct xdp_device *dev, int prog, char 
 
 static int why_not_loaded(char why[PORT_WHY], const struct xdp_device *dev, int rc)
 {
+	if (rc == -EINVAL && dev->mtu > XDP_MTU_MAX) /* BPF_F_XDP_HAS_FRAGS: Linux 5.18 */
+		return xdp_why_jumbo(why, dev->name, dev->mtu);
 	if (rc == -EPERM && xdp_memlock_is_cause())
 		return xdp_why_memlock_maps(why, dev->name);
 	if (rc == -EACCES)
@@ -241,6 +243,8 @@ int xdp_load(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
 	if (!skel)
 		return xdp_why(why, -ENOMEM, "Interface %s is not accelerated: out of memory.\n",
 			       dev->name);
+	if (port->jumbo)
+		bpf_program__set_flags(skel->progs.xdp_steer, BPF_F_XDP_HAS_FRAGS);
 	rc = load(skel, dev, why);
 	if (rc)
 		goto destroy;

@@ -86,6 +86,18 @@ static const struct port_ops xdp_ops = {
 	.tx_put = xdp_tx_put,
 };
 
+/* The group was joined: it decides about jumbo frames. */
+static void set_ops(struct xdp_port *port)
+{
+	port->plain = xdp_ops;
+	if (port->jumbo) {
+		port->plain.tx_get = xdp_tx_get_jumbo;
+		port->plain.tx_put = xdp_tx_put_jumbo;
+	}
+	port->stamping = port->plain;
+	port->stamping.rx_burst = xdp_rx_burst_stamped;
+}
+
 static int open_port(int ifindex, int master, struct port **out, char why[PORT_WHY])
 {
 	struct xdp_device dev;
@@ -114,9 +126,8 @@ static int open_port(int ifindex, int master, struct port **out, char why[PORT_W
 			       dev.name);
 	}
 	port->grace = grace;
-	port->base.ops = &xdp_ops;
-	port->stamping = xdp_ops;
-	port->stamping.rx_burst = xdp_rx_burst_stamped;
+	port->jumbo = dev.mtu > XDP_MTU_MAX;
+	port->base.ops = &port->plain;
 	port->base.ifindex = ifindex;
 	memcpy(port->base.name, dev.name, sizeof(dev.name));
 	memcpy(port->base.mac, dev.mac, sizeof(dev.mac));
@@ -140,6 +151,7 @@ static int open_port(int ifindex, int master, struct port **out, char why[PORT_W
 		mem_free(port);
 		return rc;
 	}
+	set_ops(port);
 	xdp_conf_mac(port, dev.mac); /* the group may have been made under another MAC address */
 	port->base.can.zero_copy = port->group.zerocopy;
 	/* Frames of zero-copy queues are still on their way when the kernel has taken them. */

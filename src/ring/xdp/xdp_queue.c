@@ -95,6 +95,8 @@ static void close_sock(struct xdp_sock *s)
 	for (size_t i = 0; i < sizeof(s->maps) / sizeof(*s->maps); i++)
 		xdp_unmap(&s->maps[i]);
 	sys_close(s->fd);
+	if (s->big)
+		pkt_free(s->big);
 }
 
 static int open_sock(struct xdp_queue *q, unsigned rx_queue, uint32_t rx_entries,
@@ -323,7 +325,7 @@ static void close_queue(struct xdp_port *port, struct xdp_queue *q)
 	close_socks(q);
 	if (!port_is_lost(&port->base))
 		deathmark_clear(&port->lives, q->slot);
-	if (q->bigs.next)
+	if (q->jumbos.next)
 		xdp_big_fini(q);
 	free_frames(q);
 	if (!port_is_lost(&port->base))
@@ -415,5 +417,5 @@ bool xdp_idle(struct port_queue *base)
 {
 	const struct xdp_queue *q = (const struct xdp_queue *)base;
 
-	return !q->held && !q->nbigs;
+	return !q->held;
 }

@@ -191,12 +191,27 @@ static __attribute__((noinline)) unsigned pick_sock(struct xdp_queue *q, const u
 	return q->tx_last;
 }
 
-static __attribute__((noinline)) bool make_room(struct xdp_queue *q, unsigned i, uint32_t *idx)
+static __attribute__((noinline)) bool make_room(struct xdp_queue *q, unsigned i, uint32_t n,
+						uint32_t *idx)
 {
 	q->tx_dirty &= ~(1ull << i);
 	flush_one(q, i);
 	tx_reap(q);
-	return xsk_ring_prod__reserve(&q->socks[i].tx, 1, idx);
+	return xsk_ring_prod__reserve(&q->socks[i].tx, n, idx);
+}
+
+/* options: XDP_PKT_CONTD, if another piece of the frame follows. */
+static inline void put_desc(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx,
+			    const struct pkt *pkt, uint32_t options)
+{
+	struct xdp_desc *desc = xsk_ring_prod__tx_desc(&s->tx, idx);
+
+	desc->addr = (uint64_t)(pkt->frame - q->umem);
+	desc->len = pkt->frame_len;
+	desc->options = options;
+	__atomic_store_n(&q->owner[pkt - q->pkts], q->sent_word, __ATOMIC_RELAXED);
+	q->held--;
+	q->tx_unreaped++;
 }
 
 int xdp_tx_put(struct port_queue *base, struct pkt *pkt)
@@ -204,22 +219,31 @@ int xdp_tx_put(struct port_queue *base, struct pkt *pkt)
 	struct xdp_queue *q = queue_of(base);
 	unsigned i = __builtin_expect(q->tx_socks == 1, 1) ? 0 : pick_sock(q, pkt->frame);
 	struct xdp_sock *s = sock_at(q, i);
-	struct xdp_desc *desc;
 	uint32_t idx;
 
-	if (!xsk_ring_prod__reserve(&s->tx, 1, &idx) && !make_room(q, i, &idx)) {
+	if (!xsk_ring_prod__reserve(&s->tx, 1, &idx) && !make_room(q, i, 1, &idx)) {
 		pkt_free(pkt);
 		return -ENOBUFS;
 	}
-	desc = xsk_ring_prod__tx_desc(&s->tx, idx);
-	desc->addr = (uint64_t)(pkt->frame - q->umem);
-	desc->len = pkt->frame_len;
-	desc->options = 0;
-	__atomic_store_n(&q->owner[pkt - q->pkts], q->sent_word, __ATOMIC_RELAXED);
-	q->held--;
-	q->tx_unreaped++;
+	put_desc(q, s, idx, pkt, 0);
 	q->tx_dirty |= 1ull << i;
 	return 0;
+}
+
+/* ---- a frame in pieces ------------------------------------------------------- */
+
+bool xdp_tx_put_pieces(struct xdp_queue *q, const uint8_t *head, struct pkt **pieces, uint32_t n)
+{
+	unsigned i = q->tx_socks == 1 ? 0 : pick_sock(q, head);
+	struct xdp_sock *s = sock_at(q, i);
+	uint32_t idx;
+
+	if (!xsk_ring_prod__reserve(&s->tx, n, &idx) && !make_room(q, i, n, &idx))
+		return false;
+	for (uint32_t at = 0; at < n; at++)
+		put_desc(q, s, idx + at, pieces[at], at + 1 < n ? XDP_PKT_CONTD : 0);
+	q->tx_dirty |= 1ull << i;
+	return true;
 }
 
 /* ---- a large segment -------------------------------------------------------- */

@@ -192,6 +192,16 @@ int xdp_why_not_verified(char why[PORT_WHY], const char *ifname)
 		       ifname);
 }
 
+int xdp_why_jumbo(char why[PORT_WHY], const char *ifname, uint32_t mtu)
+{
+	return xdp_why(
+		why, -EOPNOTSUPP,
+		"Interface %s is not accelerated: with its MTU of %u frames come in pieces,\n"
+		"which needs Linux 6.6 or later.\n"
+		"Use a newer kernel, or lower the MTU: ip link set %s mtu %u\n",
+		ifname, mtu, ifname, XDP_MTU_MAX);
+}
+
 int xdp_why_memlock_maps(char why[PORT_WHY], const char *ifname)
 {
 	return xdp_why(
@@ -225,6 +235,8 @@ int xdp_why_no_sock(char why[PORT_WHY], const struct xdp_port *port, unsigned rx
 			       "Bring it up before the program starts: ip link set %s up\n",
 			       ifname, ifname);
 	case -EPROTONOSUPPORT:
+		if (port->jumbo)
+			return xdp_why_jumbo(why, ifname, port->base.mtu);
 		return xdp_why(
 			why, -EOPNOTSUPP,
 			"Interface %s is not accelerated: its driver has no native XDP, and generic\n"

@@ -3,7 +3,7 @@
 # each. And what VMA_EXCEPTION_HANDLING does about an option that only the kernel can serve.
 #
 #	c  v0 10.9.0.1 ---------------------- v0 10.9.0.2  s
-#	   j0 10.9.1.1 -- MTU 9000, too big -- j0 10.9.1.2
+#	   j0 10.9.1.1 -- MTU 16000, too big - j0 10.9.1.2
 self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
@@ -11,7 +11,7 @@ netns_enter "$self" "$@"
 netns_needs_lib
 
 netns_pair ""
-ip link add j0 netns c mtu 9000 type veth peer name j0 netns s mtu 9000
+ip link add j0 netns c mtu 16000 type veth peer name j0 netns s mtu 16000
 netns_up c j0 10.9.1.1
 netns_up s j0 10.9.1.2
 ip -n c addr add 10.8.8.8/32 dev lo

@@ -337,8 +337,8 @@ if [[ -n ${NETNS_NICS:-} ]]; then
 	exit
 fi
 row "taken out" "it sleeps True" unplug ""
-row "taken out, and back with frames too large for us" "it sleeps True" unplug "mtu 9000"
-[[ -z $lib ]] || check "... with a warning" grep -q "MTU of 9000 does not fit" $netns_tmp/row.all
+row "taken out, and back with frames too large for us" "it sleeps True" unplug "mtu 16000"
+[[ -z $lib ]] || check "... with a warning" grep -q "MTU of 16000 does not fit" $netns_tmp/row.all
 row "taken out for good" "keepalive ETIMEDOUT" lost
 ip link add x0 netns c type veth peer name x0 netns s
 ip -n c link set x0 up

@@ -63,6 +63,16 @@ static inline int setup_generic(void **state)
 	return setup_on(state, "g");
 }
 
+static inline int setup_jumbo(void **state)
+{
+	return setup_on(state, "j");
+}
+
+static inline int setup_jumbo_generic(void **state)
+{
+	return setup_on(state, "h");
+}
+
 static inline void close_port(struct fixture *f)
 {
 	if (f->q)

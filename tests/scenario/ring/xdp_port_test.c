@@ -9,9 +9,11 @@
  *	|               q0  4 RX queues ------+---+-- q1             |
  *	|               t0  4 RX, 2 TX -------+---+-- t1  the same   |
  *	|               g0  MTU 3500 ---------+---+-- g1  2 TX queues|
+ *	|               j0  MTU 9000 ---------+---+-- j1             |
+ *	|               h0  MTU 9000 ---------+---+-- h1  2 TX queues|
  *	+-------------------------------------+   +------------------+
  *
- * g0 has one RX queue, too few for native XDP with such a peer.
+ * g0 and h0 have one RX queue, too few for native XDP with such a peer.
  *
  * A packet socket on the peer's end injects frames.  They arrive at the port or,
  * when the program passes them, at a packet socket on our end.  Each frame has
@@ -28,6 +30,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include "base/param.h"
 #include "net/netlink/netlink.h"
 #include "ring/xdp/xdp_internal.h"
 #include "xdp_fixture.h"
@@ -556,6 +559,173 @@ static void test_generic_mode_serves_what_native_cannot(void **state)
 	pkt_free(pkt);
 }
 
+/* ---- jumbo frames ------------------------------------------------------------- */
+
+/* Below, at and above what one, two and three pieces hold, received and sent. */
+static const size_t jumbos[] = {60,   1514, 3839, 3840, 3841, 4095, 4096, 4097,
+				7680, 7681, 8191, 8192, 8193, 9013, 9014};
+#define JUMBOS (sizeof(jumbos) / sizeof(*jumbos))
+
+static void make_jumbo(struct fixture *f, uint8_t *frame, size_t len)
+{
+	size_t n = make_frame(frame, &plain, 0);
+
+	f->number++;
+	for (size_t i = n; i < len; i++)
+		frame[i] = (uint8_t)(i * 7 + f->number);
+	memcpy(frame + len - 8, &f->number, 8);
+}
+
+/* All frames are free again, but for those that wait in fill rings. */
+static void await_free(struct fixture *f, unsigned frames)
+{
+	nsec_t deadline = clock_now() + DEADLINE;
+	struct pkt *pkt;
+
+	while (f->q->frames_free + FRAMES_SLACK < frames) {
+		assert_int_equal(f->port->ops->rx_burst(f->q, &pkt, 1), 0);
+		assert_true(clock_now() < deadline);
+	}
+	assert_true(f->port->ops->idle(f->q));
+}
+
+static void test_jumbo_frames_arrive_whole(void **state)
+{
+	struct fixture *f = *state;
+	unsigned frames = f->q->frames_free;
+	uint8_t frame[16384];
+	struct pkt *pkt;
+
+	assert_int_equal(f->port->mtu, 9000);
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	for (int round = 0; round < 1000; round++) {
+		size_t len = jumbos[(size_t)round % JUMBOS];
+
+		make_jumbo(f, frame, len);
+		assert_int_equal(send(f->inject_fd, frame, len, 0), len);
+		pkt = next_packet(f);
+		assert_int_equal(pkt->frame_len, len);
+		assert_true(pkt->room >= len);
+		assert_memory_equal(pkt->frame, frame, len);
+		pkt_free(pkt);
+	}
+	await_free(f, frames);
+	assert_false(next_sniffed(f->sniff_fd, 0));
+}
+
+/* Their times are those of the XDP program, as of other frames: before, and in order. */
+static void test_jumbo_frames_have_times(void **state)
+{
+	struct fixture *f = *state;
+	nsec_t last = clock_real();
+	uint8_t frame[16384];
+	struct pkt *pkts[4];
+
+	f->port->ops->stamp(f->q);
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	for (size_t i = 0; i < 4; i++) {
+		size_t len = i % 2 ? 9014 : 1514;
+
+		make_jumbo(f, frame, len);
+		assert_int_equal(send(f->inject_fd, frame, len, 0), len);
+	}
+	for (int i = 0, n = 0; i < 4; i += n) {
+		nsec_t deadline = clock_now() + DEADLINE;
+
+		while (!(n = f->q->ops->rx_burst(f->q, pkts + i, 4 - i)))
+			assert_true(clock_now() < deadline);
+	}
+	for (int i = 0; i < 4; i++) {
+		assert_true(pkts[i]->flags & PKT_ARRIVAL);
+		assert_true(pkt_arrival(pkts[i])->real >= last - NSEC_PER_MSEC);
+		assert_int_equal(pkt_arrival(pkts[i])->device, 0);
+		last = pkt_arrival(pkts[i])->real;
+		pkt_free(pkts[i]);
+	}
+	assert_true(last <= clock_real());
+}
+
+static void test_jumbo_frames_leave_whole_and_in_order(void **state)
+{
+	const struct port_ops *ops = ((struct fixture *)*state)->port->ops;
+	struct fixture *f = *state;
+	unsigned frames = f->q->frames_free;
+	static uint8_t sent[JUMBOS][16384];
+	uint8_t got[16384];
+
+	for (int round = 0; round < 100; round++) {
+		for (size_t i = 0; i < JUMBOS; i++) {
+			struct pkt *pkt = ops->tx_get(f->q);
+
+			assert_non_null(pkt);
+			assert_true(pkt->room >= 9000 + FRAME_HDR_MAX);
+			make_jumbo(f, sent[i], jumbos[i]);
+			memcpy(pkt->frame, sent[i], jumbos[i]);
+			pkt->frame_len = (uint32_t)jumbos[i];
+			assert_int_equal(ops->tx_put(f->q, pkt), 0);
+		}
+		ops->tx_flush(f->q);
+		for (size_t i = 0; i < JUMBOS; i++) {
+			struct pollfd pfd = {.fd = f->inject_fd, .events = POLLIN};
+
+			assert_int_equal(poll(&pfd, 1, (int)(DEADLINE / NSEC_PER_MSEC)), 1);
+			assert_int_equal(recv(f->inject_fd, got, sizeof(got), 0), jumbos[i]);
+			assert_memory_equal(got, sent[i], jumbos[i]);
+		}
+	}
+	await_free(f, frames);
+}
+
+static void test_jumbo_packets_that_are_not_sent_give_all_back(void **state)
+{
+	const struct port_ops *ops = ((struct fixture *)*state)->port->ops;
+	struct fixture *f = *state;
+	unsigned frames = f->q->frames_free, n;
+	static struct pkt *pkts[4096];
+
+	for (int round = 0; round < 3; round++) {
+		for (n = 0; n < 4096 && (pkts[n] = ops->tx_get(f->q)); n++)
+			;
+		assert_in_range(n, 100, 4095); /* so many, and no more */
+		assert_false(ops->idle(f->q));
+		for (unsigned i = 0; i < n; i++)
+			pkt_free(pkts[i]);
+		await_free(f, frames);
+	}
+}
+
+/* Who keeps jumbo frames loses those that come then, and nothing else. */
+static void test_jumbo_packets_that_are_kept_are_bounded(void **state)
+{
+	struct fixture *f = *state;
+	unsigned frames = f->q->frames_free, n = 0;
+	static struct pkt *pkts[4096];
+	uint8_t frame[16384];
+
+	params.rx_bufs = 4000;
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	for (;;) {
+		make_jumbo(f, frame, 9014);
+		assert_int_equal(send(f->inject_fd, frame, 9014, 0), 9014);
+		inject(f, &plain); /* a small one, behind it */
+		pkts[n] = next_packet(f);
+		if (pkts[n]->frame_len != 9014)
+			break;
+		assert_int_equal(next_steered(f, DEADLINE), f->number);
+		assert_in_range(n, 0, 4094);
+		n++;
+	}
+	assert_int_equal(number_of(pkts[n]->frame, pkts[n]->frame_len), f->number);
+	assert_in_range(n, 512, 8000 * 1024 / 9014);
+	for (unsigned i = 0; i <= n; i++)
+		pkt_free(pkts[i]);
+	await_free(f, frames);
+	assert_int_equal(send(f->inject_fd, frame, 9014, 0), 9014);
+	pkts[0] = next_packet(f);
+	assert_int_equal(pkts[0]->frame_len, 9014);
+	pkt_free(pkts[0]);
+}
+
 /* Sends a TCP segment of len bytes as a kernel peer does: the device should split it. */
 static void inject_unsplit(struct fixture *f, uint8_t *frame, size_t len)
 {
@@ -856,7 +1026,7 @@ static void test_interfaces_that_cannot_are_refused_with_a_reason(void **state)
 	} cases[] = {
 		{"true", "lo", -EOPNOTSUPP, "loopback"},
 		{"ip link add down0 type veth", "down0", -ENETDOWN, "set down0 up"},
-		{"ip link add big0 mtu 9000 type veth && ip link set big0 up", "big0", -EOPNOTSUPP,
+		{"ip link add big0 mtu 9217 type veth && ip link set big0 up", "big0", -EOPNOTSUPP,
 		 "MTU"},
 		{"ip tuntap add tun7 mode tun && ip link set tun7 up", "tun7", -EOPNOTSUPP,
 		 "Ethernet"},
@@ -898,6 +1068,13 @@ static const struct CMUnitTest tests[] = {
 	AFTER(test_every_rx_queue_is_served, setup_queues),
 	AFTER(test_all_flows_leave_where_fewer_queues_send_than_receive, setup_few_tx),
 	AFTER(test_generic_mode_serves_what_native_cannot, setup_generic),
+	AFTER(test_jumbo_frames_arrive_whole, setup_jumbo),
+	AFTER(test_jumbo_frames_arrive_whole, setup_jumbo_generic),
+	AFTER(test_jumbo_frames_have_times, setup_jumbo),
+	AFTER(test_jumbo_frames_leave_whole_and_in_order, setup_jumbo),
+	AFTER(test_jumbo_frames_leave_whole_and_in_order, setup_jumbo_generic),
+	AFTER(test_jumbo_packets_that_are_not_sent_give_all_back, setup_jumbo),
+	AFTER(test_jumbo_packets_that_are_kept_are_bounded, setup_jumbo),
 	AFTER(test_unsplit_segments_arrive_whole, setup_generic),
 	AFTER(test_virtual_devices_have_partial_checksums, setup),
 	AFTER(test_the_process_that_attaches_waits_for_the_carrier, setup),

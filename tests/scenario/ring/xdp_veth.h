@@ -84,7 +84,11 @@ static inline int make_topology(void **state)
 	/* Native XDP needs as many RX queues as the peer has TX queues. */
 	make_pair_of("g0", "mtu 3500 numrxqueues 1 numtxqueues 1", "g1",
 		     "mtu 3500 numrxqueues 2 numtxqueues 2");
-	for (const char **name = (const char *[]){"v0", "q0", "t0", "g0", NULL}; *name; name++)
+	make_pair("j0", "j1", "mtu 9000");
+	make_pair_of("h0", "mtu 9000 numrxqueues 1 numtxqueues 1", "h1",
+		     "mtu 9000 numrxqueues 2 numtxqueues 2");
+	for (const char **name = (const char *[]){"v0", "q0", "t0", "g0", "j0", "h0", NULL}; *name;
+	     name++)
 		shell("ip link set %s address 02:00:00:00:00:01", *name);
 	shell("ip addr add 10.77.0.1/24 dev v0");
 	return 0;

@@ -3,7 +3,7 @@
 # kernel, and what stays on this host, goes on. Without it: one line at exit.
 #
 #	c  v0 10.9.0.1 ---------------------- v0 10.9.0.2  s
-#	   j0 10.9.1.1 -- MTU 9000, too big -- j0 10.9.1.2
+#	   j0 10.9.1.1 -- MTU 16000, too big - j0 10.9.1.2
 self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
@@ -15,7 +15,7 @@ use=tests/scenario/rules/use.py
 conf=$netns_tmp/libvma.conf
 log=$netns_tmp/log
 netns_pair ""
-ip link add j0 netns c mtu 9000 type veth peer name j0 netns s mtu 9000
+ip link add j0 netns c mtu 16000 type veth peer name j0 netns s mtu 16000
 netns_up c j0 10.9.1.1
 netns_up s j0 10.9.1.2
 await 30 netns_is_up c j0 && await 30 netns_is_up s j0 || die "the link stays down"
