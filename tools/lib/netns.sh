@@ -135,7 +135,8 @@ netns_leave() {
 	exit $rc
 }
 
-# netns_pair TAG [LINK-OPTION...]: creates c<tag> and s<tag>, up and with addresses.
+# netns_pair TAG [LINK-OPTION...]: creates c<tag> and s<tag>, up and with addresses; NETNS_MTU is that
+# of their link.
 netns_pair() {
 	local tag=$1
 
@@ -145,6 +146,10 @@ netns_pair() {
 		netns_move_nics "$tag"
 	else
 		netns_join "$@"
+	fi
+	if [[ ${NETNS_MTU:-} ]]; then
+		ip -n "c$tag" link set v0 mtu "$NETNS_MTU" && ip -n "s$tag" link set v0 mtu "$NETNS_MTU" ||
+			die "no MTU of $NETNS_MTU"
 	fi
 	netns_up "c$tag" v0 $netns_client
 	netns_up "s$tag" v0 $netns_server
