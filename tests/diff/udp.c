@@ -74,15 +74,13 @@ static void peek_server(void)
 
 /* ---- MSG_OOB ---------------------------------------------------------------------------- */
 
-/* There are no urgent datagrams: a send fails, and a receive does not look at the flag. */
+/* There are no urgent datagrams: a receive does not look at the flag. */
 static void oob_server(void)
 {
-	struct sockaddr_in to = server_addr(9);
 	int fd = udp_bound(0);
 	char buf[100];
 	long n;
 
-	SAY(sendto(fd, "x", 1, MSG_OOB, (struct sockaddr *)&to, sizeof(to)));
 	meet();
 	meet();
 	SAY(recv(fd, buf, sizeof(buf), MSG_OOB | MSG_PEEK));
@@ -92,6 +90,16 @@ static void oob_server(void)
 	poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, PATIENCE);
 	SAY(recv(fd, buf, sizeof(buf), MSG_OOB | MSG_DONTWAIT));
 	SAY(recv(fd, buf, sizeof(buf), 0));
+	close(fd);
+}
+
+/* Of IPv4 a send fails; of IPv6 it does not look at the flag either. */
+static void oob_send_client(void)
+{
+	struct sockaddr_in to = server_addr(9);
+	int fd = udp_bound(0);
+
+	SAY(sendto(fd, "x", 1, MSG_OOB, (struct sockaddr *)&to, sizeof(to)));
 	close(fd);
 }
 
@@ -218,8 +226,13 @@ static void own_host_client(void)
 }
 
 const struct behaviour udp_behaviours[] = {
-	{"from", from_server, sender, OURS},	   {"peek", peek_server, sender, OURS},
-	{"oob", oob_server, sender, OURS},	   {"names", NULL, names_client, OURS},
-	{"late", late_server, late_client, OURS},  {"own_host", NULL, own_host_client, KERNEL},
-	{"refused", NULL, refused_client, KERNEL}, {0},
+	{"from", from_server, sender, OURS},
+	{"peek", peek_server, sender, OURS},
+	{"oob", oob_server, sender, OURS},
+	{"names", NULL, names_client, OURS},
+	{"oob_send", NULL, oob_send_client, KERNEL},
+	{"late", late_server, late_client, OURS},
+	{"own_host", NULL, own_host_client, KERNEL},
+	{"refused", NULL, refused_client, KERNEL},
+	{0},
 };
