@@ -23,13 +23,15 @@ wanted() {
 
 export LIB=${LIB:-$PWD/bazel-bin/libvma.so}
 unset GUEST_ENVIRONMENT # of the caller: guests have their own, with its settings
-! wanted new-{veth-1,veth-4,igb,igb-copy,virtio-4,virtio-1,virtio-zc-4,virtio-zc-spare,vmxnet3,e1000e} ||
+! wanted new-{veth-1,veth-jumbo,veth-4,igb,igb-copy,virtio-4,virtio-1,virtio-jumbo,virtio-zc-4,virtio-zc-spare,vmxnet3,e1000e} ||
 	boot new newest --nic igb --queues 2 --nic virtio --queues 4 --nic virtio --queues 4 --zero-copy \
 		--nic vmxnet3 --nic e1000e
 ! wanted new-virtio-zc-1 || only='^new-virtio-zc-1$' boot new newest --nic virtio --queues 1 --zero-copy
 ! wanted new-bond-{ab,lacp} || only='^new-bond-' boot new newest --nic veth
 for kernel in 6.12 6.1 5.10; do
-	! wanted $kernel-{veth-1,virtio-4,virtio-1} || {
+	names=(veth-1 virtio-4 virtio-1)
+	[[ $kernel != 6.12 ]] || names+=(veth-jumbo virtio-jumbo)
+	! wanted "${names[@]/#/$kernel-}" || {
 		[[ $kernel == 6.12 ]] || export SHARES=0
 		boot $kernel $kernel --nic virtio --queues 4
 	}
