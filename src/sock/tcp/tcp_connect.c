@@ -436,17 +436,20 @@ int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t
 	/* The timeout begins now, because opening an interface takes time. */
 	struct sock_call call = SOCK_CALL(ref, 0, EPOLLOUT);
 	int rc = -EBADF, unfinished;
+	bool local = false;
 
 	if (!control_lock())
 		return -EAGAIN;
-	if (sock_ref_valid(ref))
+	if (sock_ref_valid(ref)) {
 		rc = connect_locked(ref, addr, len);
+		local = so->inet == INET_LOCAL;
+	}
 	control_unlock();
 	if (rc < 0 || addr->sa_family == AF_UNSPEC)
 		return rc;
 	if (rc == CONNECT_SUCCEEDED)
 		return 0;
-	if (so->inet == INET_LOCAL)
+	if (local)
 		return sock_upcalls.local_connect_wait(ref, &call);
 	unfinished = rc == CONNECT_UNDER_WAY ? -EALREADY : -EINPROGRESS;
 	if (call.dontwait)

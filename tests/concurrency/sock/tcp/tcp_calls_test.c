@@ -2,6 +2,9 @@
 #include "tests/concurrency/sock/duo.h"
 #include "vma_test.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #define PORT 7100
 #define CALLS 100
 
@@ -39,6 +42,73 @@ static void test_shutdown_polls_its_ring_once(void **state)
 	assert_int_equal(loop_net_run("shutdown", shut_down, NULL, 30), 0);
 }
 
+/* ---- a socket that another thread closes ------------------------------------------------------ */
+
+/*
+ * `connected` orders nothing: what connect() reads after it has let go of its locks is not before
+ * what the other thread does then.
+ */
+static struct {
+	struct tsock ts;
+	unsigned made, connected, over; /* atomic */
+} turn;
+
+static void await_turn(const unsigned *n, unsigned least, int order)
+{
+	while (__atomic_load_n(n, order) < least)
+		sched_yield();
+}
+
+static void *connects(void *arg)
+{
+	const struct sockaddr_in *to = arg;
+
+	for (unsigned i = 1; i <= CALLS; i++) {
+		turn.ts = tsock_tcp();
+		__atomic_store_n(&turn.made, i, __ATOMIC_RELEASE); /* pairs with await_turn() */
+		tsock_connect(&turn.ts, to);
+		__atomic_store_n(&turn.connected, i, __ATOMIC_RELAXED);
+		await_turn(&turn.over, i, __ATOMIC_ACQUIRE);
+	}
+	return NULL;
+}
+
+/* The next socket often has its memory. */
+static void close_others(void *arg)
+{
+	struct tsock listener, next;
+	struct sockaddr_in to;
+	unsigned reused = 0;
+	pthread_t thread;
+
+	(void)arg;
+	duo_begin();
+	listener = duo_listener(PORT);
+	to = tsock_name(&listener);
+	NET_CHECK_EQ(pthread_create(&thread, NULL, connects, &to), 0);
+	for (unsigned i = 1; i <= CALLS; i++) {
+		const struct sock *sk;
+
+		await_turn(&turn.made, i, __ATOMIC_ACQUIRE);
+		await_turn(&turn.connected, i, __ATOMIC_RELAXED);
+		sk = turn.ts.ref.sk;
+		tsock_close(&turn.ts);
+		next = tsock_tcp();
+		reused += next.ref.sk == sk;
+		tsock_close(&next);
+		__atomic_store_n(&turn.over, i, __ATOMIC_RELEASE); /* pairs with await_turn() */
+	}
+	pthread_join(thread, NULL);
+	NET_CHECK(reused > 0);
+	duo_end(&listener);
+}
+
+static void test_connect_does_not_look_at_what_was_closed_meanwhile(void **state)
+{
+	(void)state;
+	assert_int_equal(loop_net_run("close", close_others, NULL, 60), 0);
+}
+
 static int enter(void **state)
 {
 	(void)state;
@@ -48,6 +118,7 @@ static int enter(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_shutdown_polls_its_ring_once),
+	cmocka_unit_test(test_connect_does_not_look_at_what_was_closed_meanwhile),
 };
 
 VMA_TEST_MAIN("tcp_calls", tests, enter, NULL)
