@@ -23,6 +23,7 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 	struct inet_sock *so = inet_of(ref.sk);
 	nsec_t now = clock_now();
 	struct ring *ring;
+	bool stops;
 	int rc;
 
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
@@ -40,8 +41,9 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 			so->shut_rd = true;
 			tcp_update_events(so, EPOLLIN | EPOLLRDHUP);
 		}
+		stops = so->inet == INET_LISTEN && how != SHUT_WR;
 		ring_release_cold(ring);
-		if (so->inet == INET_LISTEN && how != SHUT_WR)
+		if (stops)
 			sock_to_kernel(ref, VERDICT_STOPPED);
 		return SOCK_KERNEL;
 	}

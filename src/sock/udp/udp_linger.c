@@ -82,6 +82,7 @@ static ssize_t linger_recv(struct sock_ref ref, struct msghdr *msg, int flags)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	ssize_t n = SOCK_KERNEL;
+	enum verdict verdict;
 	struct ring *ring;
 	bool over;
 	int rc;
@@ -94,9 +95,10 @@ static ssize_t linger_recv(struct sock_ref ref, struct msghdr *msg, int flags)
 	if (so->udp.head)
 		n = udp_take(so, msg, flags);
 	over = !so->udp.head;
+	verdict = so->verdict;
 	ring_release_cold(ring);
 	if (over)
-		sock_to_kernel(ref, so->verdict);
+		sock_to_kernel(ref, verdict);
 	return n;
 }
 

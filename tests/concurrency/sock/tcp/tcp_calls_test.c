@@ -45,13 +45,25 @@ static void test_shutdown_polls_its_ring_once(void **state)
 /* ---- a socket that another thread closes ------------------------------------------------------ */
 
 /*
- * `connected` orders nothing: what connect() reads after it has let go of its locks is not before
- * what the other thread does then.
+ * `called` orders nothing: what a call reads after it has let go of its locks is not before what the
+ * other thread does then.
  */
 static struct {
 	struct tsock ts;
-	unsigned made, connected, over; /* atomic */
+	unsigned made, called, over; /* atomic */
+	struct sockaddr_in to;
+	void (*call)(void);
 } turn;
+
+static void call_connect(void)
+{
+	tsock_connect(&turn.ts, &turn.to);
+}
+
+static void call_shutdown(void)
+{
+	tsock_shutdown(&turn.ts, SHUT_RDWR);
+}
 
 static void await_turn(const unsigned *n, unsigned least, int order)
 {
@@ -59,15 +71,14 @@ static void await_turn(const unsigned *n, unsigned least, int order)
 		sched_yield();
 }
 
-static void *connects(void *arg)
+static void *calls(void *arg)
 {
-	const struct sockaddr_in *to = arg;
-
+	(void)arg;
 	for (unsigned i = 1; i <= CALLS; i++) {
 		turn.ts = tsock_tcp();
 		__atomic_store_n(&turn.made, i, __ATOMIC_RELEASE); /* pairs with await_turn() */
-		tsock_connect(&turn.ts, to);
-		__atomic_store_n(&turn.connected, i, __ATOMIC_RELAXED);
+		turn.call();
+		__atomic_store_n(&turn.called, i, __ATOMIC_RELAXED);
 		await_turn(&turn.over, i, __ATOMIC_ACQUIRE);
 	}
 	return NULL;
@@ -77,20 +88,19 @@ static void *connects(void *arg)
 static void close_others(void *arg)
 {
 	struct tsock listener, next;
-	struct sockaddr_in to;
 	unsigned reused = 0;
 	pthread_t thread;
 
 	(void)arg;
 	duo_begin();
 	listener = duo_listener(PORT);
-	to = tsock_name(&listener);
-	NET_CHECK_EQ(pthread_create(&thread, NULL, connects, &to), 0);
+	turn.to = tsock_name(&listener);
+	NET_CHECK_EQ(pthread_create(&thread, NULL, calls, NULL), 0);
 	for (unsigned i = 1; i <= CALLS; i++) {
 		const struct sock *sk;
 
 		await_turn(&turn.made, i, __ATOMIC_ACQUIRE);
-		await_turn(&turn.connected, i, __ATOMIC_RELAXED);
+		await_turn(&turn.called, i, __ATOMIC_RELAXED);
 		sk = turn.ts.ref.sk;
 		tsock_close(&turn.ts);
 		next = tsock_tcp();
@@ -103,10 +113,15 @@ static void close_others(void *arg)
 	duo_end(&listener);
 }
 
-static void test_connect_does_not_look_at_what_was_closed_meanwhile(void **state)
+static void test_calls_do_not_look_at_what_was_closed_meanwhile(void **state)
 {
+	static void (*const all[])(void) = {call_connect, call_shutdown};
+
 	(void)state;
-	assert_int_equal(loop_net_run("close", close_others, NULL, 60), 0);
+	for (unsigned i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		turn.call = all[i];
+		assert_int_equal(loop_net_run("close", close_others, NULL, 60), 0);
+	}
 }
 
 static int enter(void **state)
@@ -118,7 +133,7 @@ static int enter(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_shutdown_polls_its_ring_once),
-	cmocka_unit_test(test_connect_does_not_look_at_what_was_closed_meanwhile),
+	cmocka_unit_test(test_calls_do_not_look_at_what_was_closed_meanwhile),
 };
 
 VMA_TEST_MAIN("tcp_calls", tests, enter, NULL)
