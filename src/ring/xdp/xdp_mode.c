@@ -27,10 +27,10 @@ static void add_generic(char text[PORT_WHY], const struct xdp_device *dev)
 {
 	if (!strcmp(dev->kind, "vlan"))
 		add(text, ": all that a VLAN device can do");
-	else if (dev->mtu > XDP_MTU_MAX && strcmp(dev->kind, "veth") != 0)
-		add(text, ": its driver has no native XDP with an MTU above %u", XDP_MTU_MAX);
 	else if (!strcmp(dev->kind, "veth"))
 		add(text, ": native XDP needs as many RX queues as the other end has TX queues");
+	else if (dev->mtu > XDP_MTU_MAX)
+		add(text, ": its driver has no native XDP with an MTU above %u", XDP_MTU_MAX);
 	else if (!strcmp(dev->driver, "virtio_net"))
 		add(text, ": native XDP needs more queues from the hypervisor (twice as many as "
 			  "processors)");
