@@ -53,21 +53,7 @@ second_link() {
 	await 30 netns_is_up "c$1" v1 && await 30 netns_is_up "s$1" v1 || die "the second link stays down"
 }
 
-# with_link_local MODE: both links have the same addresses.
-with_link_local() {
-	local side link
-
-	for side in "c$1:1" "s$1:2"; do
-		in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0
-		for link in v0 v1; do
-			# No address of the kernel's choice.
-			in_ns "${side%:*}" sysctl -qw net.ipv6.conf.$link.addr_gen_mode=1 net.ipv6.conf.$link.disable_ipv6=0
-			ip -n "${side%:*}" addr add "fe80::${side#*:}/64" dev $link nodad
-		done
-	done
-}
-
-# with_more_ipv6 MODE: after with_link_local.
+# with_more_ipv6 MODE: after netns_link_local.
 with_more_ipv6() {
 	local side link
 
@@ -107,7 +93,7 @@ prepare() {
 		in_ns "$ns" sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control'
 	done
 	[[ $2 != mcast && $2 != mcast6 && $2 != scope ]] || second_link "$1"
-	[[ $2 != mcast6 && $2 != scope ]] || with_link_local "$1"
+	[[ $2 != mcast6 && $2 != scope ]] || netns_link_local "$1" v0 v1
 	[[ $2 != mcast6 ]] || with_more_ipv6 "$1"
 	[[ $2 != dual && ${DIFF_FAMILY:-} != native ]] || with_ipv6 "$1"
 }

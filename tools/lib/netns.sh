@@ -206,6 +206,20 @@ netns_up() {
 	ip -n "$1" link set "$2" up
 }
 
+# netns_link_local TAG INTERFACE...: fe80::1 on each of these in c<tag>, fe80::2 in s<tag>.
+netns_link_local() {
+	local side link
+
+	for side in "c$1:1" "s$1:2"; do
+		in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0
+		for link in "${@:2}"; do
+			# No address of the kernel's choice.
+			in_ns "${side%:*}" sysctl -qw net.ipv6.conf.$link.addr_gen_mode=1 net.ipv6.conf.$link.disable_ipv6=0
+			ip -n "${side%:*}" addr add "fe80::${side#*:}/64" dev $link nodad
+		done
+	done
+}
+
 netns_is_up() {
 	local state="state UP"
 

@@ -15,13 +15,7 @@ ip link add v1 netns c type veth peer name v1 netns s || die "no veth"
 netns_up c v1 10.9.1.1
 netns_up s v1 10.9.1.2
 await 30 netns_is_up c v1 && await 30 netns_is_up s v1 || die "the link stays down"
-for side in c:1 s:2; do
-	in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0
-	for link in v0 v1; do
-		in_ns "${side%:*}" sysctl -qw net.ipv6.conf.$link.addr_gen_mode=1 net.ipv6.conf.$link.disable_ipv6=0
-		ip -n "${side%:*}" addr add "fe80::${side#*:}/64" dev $link nodad
-	done
-done
+netns_link_local "" v0 v1
 
 answers() {
 	netns_run c "" python3 $program ask "$1" "$2" > $netns_tmp/ask
