@@ -11,16 +11,18 @@
 #include <net/if.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/diff/diff.h"
+#include "tests/diff/mcast_same.h"
 
 #define GROUP "239.9.9.1"
 #define OTHER_GROUP "239.9.9.2"
-#define WORDS 15
-#define QUIET_MS 40 /* after this time without a datagram, no more will arrive */
+#define ANY "0.0.0.0"
+#define HERE "10.9.0.2"
+#define FIRST "10.9.0.1"
+#define SECOND "10.9.0.3"
 
 static struct in_addr ip(const char *text)
 {
@@ -73,42 +75,6 @@ static int source_call(int fd, int name, const char *group, const char *source)
 	return setsockopt(fd, IPPROTO_IP, name, &req, sizeof(req));
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
-/* Sorted: datagrams through different interfaces have no order. */
-static void say_words(const char *who, char words[][32], unsigned n)
-{
-	char text[512] = "";
-
-	qsort(words, n, sizeof(*words), by_text);
-	for (unsigned i = 0; i < n; i++) {
-		strcat(text, " ");
-		strcat(text, words[i]);
-	}
-	say("%s:%s", who, n ? text : " nothing");
-}
-
-/* Everything that has arrived, or arrives within QUIET_MS: arrives(). */
-static void got(const char *who, int fd)
-{
-	char words[WORDS][32];
-	unsigned count = 0;
-	long n;
-
-	while (count < WORDS && arrives(fd, QUIET_MS)) {
-		n = recv(fd, words[count], sizeof(*words) - 1, MSG_DONTWAIT);
-		if (n < 0) {
-			say_result(who, n);
-			break;
-		}
-		words[count++][n] = 0;
-	}
-	say_words(who, words, count);
-}
-
 static void post(int fd, const char *to, unsigned i, const char *text)
 {
 	struct sockaddr_in sin = at(to, i);
@@ -129,6 +95,47 @@ static int sender(const char *interface, const char *address)
 		MUST(bind(fd, (struct sockaddr *)&sin, sizeof(sin)));
 	}
 	return fd;
+}
+
+/* ---- as of the other family: mcast_same.h ------------------------------------------------------ */
+
+static const struct mcast_way way = {
+	.group = GROUP,
+	.other_group = OTHER_GROUP,
+	.any = ANY,
+	.here = HERE,
+	.first = FIRST,
+	.second = SECOND,
+	.receiver = receiver,
+	.join_on = join_on,
+	.leave_on = leave_on,
+	.sender = sender,
+	.post = post,
+};
+
+static void two_interfaces(void)
+{
+	mcast_two_interfaces(&way);
+}
+
+static void bound_to_group(void)
+{
+	mcast_bound_to_group(&way);
+}
+
+static void several(void)
+{
+	mcast_several(&way);
+}
+
+static void ours_client(void)
+{
+	mcast_ours_client(&way);
+}
+
+static void plain_receiver(void)
+{
+	mcast_plain_receiver(&way);
 }
 
 /* The client sends the same datagrams each time the server asks for them. */
@@ -153,17 +160,6 @@ static void round_of_sending(void)
 	close(v0);
 	close(second);
 	close(v1);
-}
-
-static void ask_for_round(void)
-{
-	tell(1);
-	hear();
-}
-
-static void end_of_rounds(void)
-{
-	tell(0);
 }
 
 /* ---- joining and leaving -------------------------------------------------------------- */
@@ -202,23 +198,6 @@ static void join_before_bind(void)
 	end_of_rounds();
 }
 
-static void two_interfaces(void)
-{
-	int fd = receiver("0.0.0.0", 0);
-
-	SAY(join_on(fd, GROUP, "v1"));
-	ask_for_round();
-	got("on v1", fd);
-	SAY(join_on(fd, GROUP, "v0"));
-	ask_for_round();
-	got("on both", fd);
-	SAY(leave_on(fd, GROUP, "v1"));
-	ask_for_round();
-	got("on v0", fd);
-	close(fd);
-	end_of_rounds();
-}
-
 static void join_by_address(void)
 {
 	struct ip_mreq req = {ip(GROUP), ip("10.9.1.2")};
@@ -240,42 +219,6 @@ static void join_by_address(void)
 	ask_for_round();
 	got("left", fd);
 	close(fd);
-	end_of_rounds();
-}
-
-static void bound_to_group(void)
-{
-	int fd = receiver(GROUP, 0), own = receiver("10.9.0.2", 0);
-
-	SAY(join_on(fd, GROUP, "v0"));
-	SAY(join_on(fd, OTHER_GROUP, "v0"));
-	SAY(join_on(own, GROUP, "v0"));
-	ask_for_round();
-	got("bound to the group", fd);
-	got("bound to its address", own);
-	close(fd);
-	close(own);
-	end_of_rounds();
-}
-
-static void several(void)
-{
-	int a = receiver("0.0.0.0", 0), b = receiver("0.0.0.0", 0), c = receiver(GROUP, 0);
-
-	SAY(join_on(a, GROUP, "v0"));
-	SAY(join_on(b, GROUP, "v0"));
-	SAY(join_on(c, GROUP, "v0"));
-	ask_for_round();
-	got("a", a);
-	got("b", b);
-	got("c", c);
-	close(a);
-	SAY(leave_on(c, GROUP, "v0"));
-	ask_for_round();
-	got("b", b);
-	got("c", c);
-	close(b);
-	close(c);
 	end_of_rounds();
 }
 
@@ -540,18 +483,6 @@ static void ours_server(void)
 	close(all);
 }
 
-static void ours_client(void)
-{
-	int v0 = sender("v0", "10.9.0.1"), second = sender("v0", "10.9.0.3");
-
-	meet();
-	post(v0, GROUP, 0, "first");
-	post(second, GROUP, 0, "second");
-	meet();
-	close(v0);
-	close(second);
-}
-
 static void any_family_filter(void)
 {
 	char room[GROUP_FILTER_SIZE(2)];
@@ -703,18 +634,6 @@ static void loop_client(void)
 	got("own", own);
 	meet();
 	close(own);
-	close(fd);
-}
-
-static void plain_receiver(void)
-{
-	int fd = receiver("0.0.0.0", 0);
-
-	MUST(join_on(fd, GROUP, "v0"));
-	MUST(join_on(fd, GROUP, "v1"));
-	meet();
-	meet();
-	got("server", fd);
 	close(fd);
 }
 

@@ -11,36 +11,19 @@
 #include <net/if.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/diff/diff.h"
+#include "tests/diff/in6.h"
+#include "tests/diff/mcast_same.h"
 
 #define GROUP "ff05::9:1"
 #define OTHER_GROUP "ff05::9:2"
 #define LINK_GROUP "ff02::9:3"
 #define FIRST "fd00:9::1"
 #define SECOND "fd00:9::3"
-#define WORDS 15
-#define QUIET_MS 40 /* after this time without a datagram, no more will arrive */
-
-#define SA(sin) ((struct sockaddr *)&(sin))
-
-static unsigned index_of(const char *link)
-{
-	return link ? if_nametoindex(link) : 0;
-}
-
-static struct sockaddr_in6 at(const char *text, unsigned i, const char *link)
-{
-	struct sockaddr_in6 sin6 = {.sin6_family = AF_INET6,
-				    .sin6_port = htons(port(i)),
-				    .sin6_scope_id = index_of(link)};
-
-	inet_pton(AF_INET6, text, &sin6.sin6_addr);
-	return sin6;
-}
+#define ANY "::"
+#define HERE "fd00:9::2"
 
 static int receiver(const char *address, unsigned i)
 {
@@ -89,34 +72,6 @@ static int source_call(int fd, int name, const char *group, const char *source)
 	return setsockopt(fd, IPPROTO_IPV6, name, &req, sizeof(req));
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
-/* Everything that has arrived, or arrives within QUIET_MS; sorted: two interfaces have no order. */
-static void got(const char *who, int fd)
-{
-	char words[WORDS][32], text[512] = "";
-	unsigned count = 0;
-
-	while (count < WORDS && arrives(fd, QUIET_MS)) {
-		long n = recv(fd, words[count], sizeof(*words) - 1, MSG_DONTWAIT);
-
-		if (n < 0) {
-			say_result(who, n);
-			break;
-		}
-		words[count++][n] = 0;
-	}
-	qsort(words, count, sizeof(*words), by_text);
-	for (unsigned i = 0; i < count; i++) {
-		strcat(text, " ");
-		strcat(text, words[i]);
-	}
-	say("%s:%s", who, count ? text : " nothing");
-}
-
 static void post_by(int fd, const char *to, unsigned i, const char *link, const char *text)
 {
 	struct sockaddr_in6 sin6 = at(to, i, link);
@@ -141,6 +96,47 @@ static int sender(const char *link, const char *address)
 	return fd;
 }
 
+/* ---- as of the other family: mcast_same.h ------------------------------------------------------ */
+
+static const struct mcast_way way = {
+	.group = GROUP,
+	.other_group = OTHER_GROUP,
+	.any = ANY,
+	.here = HERE,
+	.first = FIRST,
+	.second = SECOND,
+	.receiver = receiver,
+	.join_on = join_on,
+	.leave_on = leave_on,
+	.sender = sender,
+	.post = post,
+};
+
+static void two_interfaces(void)
+{
+	mcast_two_interfaces(&way);
+}
+
+static void bound_to_group(void)
+{
+	mcast_bound_to_group(&way);
+}
+
+static void several(void)
+{
+	mcast_several(&way);
+}
+
+static void ours_client(void)
+{
+	mcast_ours_client(&way);
+}
+
+static void plain_receiver(void)
+{
+	mcast_plain_receiver(&way);
+}
+
 /* The client sends the same datagrams each time the server asks for them. */
 static void round_of_sending(void)
 {
@@ -158,17 +154,6 @@ static void round_of_sending(void)
 	close(v0);
 	close(second);
 	close(v1);
-}
-
-static void ask_for_round(void)
-{
-	tell(1);
-	hear();
-}
-
-static void end_of_rounds(void)
-{
-	tell(0);
 }
 
 /* ---- joining and leaving -------------------------------------------------------------- */
@@ -211,23 +196,6 @@ static void join_before_bind(void)
 	end_of_rounds();
 }
 
-static void two_interfaces(void)
-{
-	int fd = receiver("::", 0);
-
-	SAY(join_on(fd, GROUP, "v1"));
-	ask_for_round();
-	got("on v1", fd);
-	SAY(join_on(fd, GROUP, "v0"));
-	ask_for_round();
-	got("on both", fd);
-	SAY(leave_on(fd, GROUP, "v1"));
-	ask_for_round();
-	got("on v0", fd);
-	close(fd);
-	end_of_rounds();
-}
-
 /* A membership is one on every interface that somebody has joined on; a device limits it. */
 static void others_interface(void)
 {
@@ -253,42 +221,6 @@ static void others_interface(void)
 	close(a);
 	close(b);
 	close(bound);
-	end_of_rounds();
-}
-
-static void bound_to_group(void)
-{
-	int fd = receiver(GROUP, 0), own = receiver("fd00:9::2", 0);
-
-	SAY(join_on(fd, GROUP, "v0"));
-	SAY(join_on(fd, OTHER_GROUP, "v0"));
-	SAY(join_on(own, GROUP, "v0"));
-	ask_for_round();
-	got("bound to the group", fd);
-	got("bound to its address", own);
-	close(fd);
-	close(own);
-	end_of_rounds();
-}
-
-static void several(void)
-{
-	int a = receiver("::", 0), b = receiver("::", 0), c = receiver(GROUP, 0);
-
-	SAY(join_on(a, GROUP, "v0"));
-	SAY(join_on(b, GROUP, "v0"));
-	SAY(join_on(c, GROUP, "v0"));
-	ask_for_round();
-	got("a", a);
-	got("b", b);
-	got("c", c);
-	close(a);
-	SAY(leave_on(c, GROUP, "v0"));
-	ask_for_round();
-	got("b", b);
-	got("c", c);
-	close(b);
-	close(c);
 	end_of_rounds();
 }
 
@@ -558,31 +490,7 @@ static void ours_server(void)
 	close(all);
 }
 
-static void ours_client(void)
-{
-	int v0 = sender("v0", FIRST), second = sender("v0", SECOND);
-
-	meet();
-	post(v0, GROUP, 0, "first");
-	post(second, GROUP, 0, "second");
-	meet();
-	close(v0);
-	close(second);
-}
-
 /* ---- members on the sender's host ------------------------------------------------------ */
-
-static void plain_receiver(void)
-{
-	int fd = receiver("::", 0);
-
-	MUST(join_on(fd, GROUP, "v0"));
-	MUST(join_on(fd, GROUP, "v1"));
-	meet();
-	meet();
-	got("server", fd);
-	close(fd);
-}
 
 static void loop_client(void)
 {

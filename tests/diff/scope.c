@@ -15,31 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/diff/diff.h"
+#include "tests/diff/in6.h"
 
 #define SERVER "fe80::2"
 #define CLIENT "fe80::1"
 #define NOWHERE 99 /* no interface has this index */
 
-#define SA(sin) ((struct sockaddr *)&(sin))
-
 static const char *const links[] = {"v0", "v1"};
-
-static unsigned index_of(const char *link)
-{
-	return link ? if_nametoindex(link) : 0;
-}
-
-/* link NULL: without scope. */
-static struct sockaddr_in6 at(const char *ip, unsigned i, const char *link)
-{
-	struct sockaddr_in6 sin6 = {.sin6_family = AF_INET6,
-				    .sin6_port = htons(port(i)),
-				    .sin6_scope_id = index_of(link)};
-
-	inet_pton(AF_INET6, ip, &sin6.sin6_addr);
-	return sin6;
-}
 
 static const char *link_text(unsigned index)
 {
