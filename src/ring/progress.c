@@ -20,7 +20,6 @@
 #include "net/netlink/netlink.h"
 #include "ring/rings.h"
 
-#define SLEEP_MAX NSEC_PER_SEC		 /* longest sleep, in case a wake-up is lost */
 #define AWAY_AFTER (100 * NSEC_PER_USEC) /* a thread that polls a ring polls it more often */
 #define PAUSE_MIN (2 * AWAY_AFTER)
 #define PAUSE_MAX_TICKS 4
@@ -31,6 +30,7 @@
 #define FDS_MAX (2 + PROGRESS_WATCHED + SERVICE_FDS + RINGS_MAX)
 
 int progress_asleep;
+nsec_t progress_sleep_max = NSEC_PER_SEC;
 
 /* internal: what this thread knows of a ring. */
 struct look {
@@ -338,7 +338,7 @@ static void sleep_beside_others(nsec_t timeout)
 /* Nothing moves: block until a frame arrives, a timer is due, or another thread arms one. */
 static void sleep_long(nsec_t next)
 {
-	nsec_t timeout, longest = SLEEP_MAX;
+	nsec_t timeout, longest = progress_sleep_max;
 
 	/* Pairs with leave_all() (sleep.c): that sees 1, or sleep_on() sees no sleepers. */
 	__atomic_store_n(&progress_asleep, 1, __ATOMIC_SEQ_CST);
@@ -418,7 +418,7 @@ static void *progress_main(void *arg)
 		}
 		idle = moved ? 0 : idle + 1;
 		if (!tick) {
-			sleep_on(moved ? NSEC_PER_MSEC : SLEEP_MAX, false);
+			sleep_on(moved ? NSEC_PER_MSEC : progress_sleep_max, false);
 		} else if (idle > 2 && !arm) { /* armed, it sleeps while others poll the rings */
 			sleep_long(next);
 		} else {

@@ -47,6 +47,11 @@ void progress_watch(int fd, void (*readable)(void));
  * progress_wake() writes 0.
  */
 extern int progress_asleep;
+/*
+ * Longest sleep, in case a wake-up is lost.  Constant while the thread runs; tests prolong it, so
+ * that a lost one costs more than any stop of the machine.
+ */
+extern nsec_t progress_sleep_max;
 /* any: ends such a long sleep; does nothing otherwise. */
 void progress_wake(void);
 /* any: the internal thread makes a round, and calls its hook, at once. */
