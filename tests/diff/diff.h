@@ -143,7 +143,8 @@ int tcp_listening(unsigned i); /* backlog 16 */
 
 /* Called by both sides: a connection (the server's end is accepted), port(0). */
 int tcp_pair(void);
-/* Called by both sides: each end is bound to port(0) and connected to the other end. */
+/* Called by both sides: each end is bound to port(i), or port(0), and connected to the other end. */
+int udp_pair_at(unsigned i);
 int udp_pair(void);
 
 /* Waits until fd has the events (poll), PATIENCE at most; says so if it does not. */

@@ -314,15 +314,20 @@ int tcp_pair(void)
 	return fd;
 }
 
-int udp_pair(void)
+int udp_pair_at(unsigned i)
 {
-	struct sockaddr_in to = is_server ? client_addr(0) : server_addr(0);
-	int fd = udp_bound(0);
+	struct sockaddr_in to = is_server ? client_addr(i) : server_addr(i);
+	int fd = udp_bound(i);
 
 	meet();
 	MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	meet();
 	return fd;
+}
+
+int udp_pair(void)
+{
+	return udp_pair_at(0);
 }
 
 void await(int fd, short events)
