@@ -111,6 +111,11 @@ struct port_ops {
 	int (*grant)(struct port *port, const struct flow_key *key);
 	/* Have all packets of the queue been given back?  Only then may it be closed. */
 	bool (*idle)(struct port_queue *q);
+	/*
+	 * The port has no queues: have other processes queues of its interface, which may be
+	 * unable to let a newcomer in?  Such a port stays open.  NULL: there are none.
+	 */
+	bool (*is_needed)(struct port *port);
 	/* A 3-tuple of TCP: the kernel has no connections at its address and port any more. */
 	void (*kernel_done)(struct port_queue *q, const struct flow_key *key);
 	/*
@@ -219,6 +224,11 @@ struct port {
 static inline bool port_is_lost(const struct port *port)
 {
 	return __atomic_load_n(&port->lost, __ATOMIC_RELAXED);
+}
+
+static inline bool port_is_needed(struct port *port)
+{
+	return port->ops->is_needed && port->ops->is_needed(port);
 }
 
 struct port_queue {

@@ -139,6 +139,7 @@ const struct port_ops port_null_ops = {
 	ignore_port,		/* free_port */
 	grant_nothing,		/* grant */
 	always_idle,		/* idle */
+	NULL,			/* is_needed */
 	ignore_key,		/* kernel_done */
 	port_moderates_nothing, /* moderate */
 	refuse_flow,		/* move_flow */

@@ -475,7 +475,7 @@ static void free_unused_ports(nsec_t now)
 	for (unsigned i = n_ports; i-- > 0;) {
 		struct port_entry *entry = &ports[i];
 
-		if (!entry->unused_since ||
+		if (!entry->unused_since || port_is_needed(entry->port) ||
 		    now - entry->unused_since < entry->port->linger * NSEC_PER_SEC)
 			continue;
 		log_debug("%s: port closed, no ring has used it for %u s", entry->port->name,

@@ -69,6 +69,15 @@ static void team_fence(struct port *base)
 		port->ops->fence(port);
 }
 
+static bool team_is_needed(struct port *base)
+{
+	bool needed = false;
+
+	each_port(team_of(base), i, port)
+		needed |= port_is_needed(port);
+	return needed;
+}
+
 static int team_grant(struct port *base, const struct flow_key *key)
 {
 	int rc = 0;
@@ -158,6 +167,7 @@ static const struct port_ops team_ops = {
 	.free_port = team_free_port,
 	.grant = team_grant,
 	.idle = team_idle,
+	.is_needed = team_is_needed,
 	.kernel_done = team_kernel_done,
 	.moderate = team_moderate,
 	.move_flow = team_move_flow,

@@ -75,6 +75,15 @@ bool xdp_group_is_opener(const struct xdp_port *port)
 	return port->uid == sys_geteuid();
 }
 
+bool xdp_group_needs(struct port *base)
+{
+	const struct xdp_port *port = (struct xdp_port *)base;
+
+	/* The slots are others'. Those of fenced members tell nothing more: they are fenced late. */
+	return xdp_group_is_opener(port) && !port->fenced &&
+	       __atomic_load_n(&port->group.ctl->n_slots, __ATOMIC_RELAXED);
+}
+
 static int say(int fd, enum hello_kind kind, const int *fds, unsigned n)
 {
 	struct hello hello = {.magic = GROUP_MAGIC, .version = GROUP_VERSION, .kind = kind};

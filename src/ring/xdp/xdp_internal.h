@@ -357,6 +357,7 @@ int xdp_group_join(struct xdp_port *port, struct xdp_device *dev, char why[PORT_
  * newcomers, and leaves the name to other members.
  */
 bool xdp_group_is_opener(const struct xdp_port *port);
+bool xdp_group_needs(struct port *base); /* port_ops.is_needed */
 /* Frames arrived by RX queues for which the group has no sockets: it takes no more members. */
 bool xdp_group_outgrown(const struct xdp_port *port);
 /* Gives up the name, and closes the connections of newcomers and members. */

@@ -67,6 +67,7 @@ static const struct port_ops xdp_ops = {
 	.free_port = xdp_free_port,
 	.grant = xdp_grant,
 	.idle = xdp_idle,
+	.is_needed = xdp_group_needs,
 	.kernel_done = xdp_kernel_done,
 	.moderate = port_moderates_nothing,
 	.move_flow = xdp_move_flow,

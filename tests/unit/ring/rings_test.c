@@ -263,6 +263,31 @@ static void test_a_port_without_rings_stays_for_a_while(void **state)
 	assert_true(ports[0].freed);
 }
 
+static bool needed;
+
+static bool is_needed(struct port *port)
+{
+	return needed;
+}
+
+/* Other processes could not let this one in again. */
+static void test_a_port_that_others_need_stays(void **state)
+{
+	nsec_t now = clock_now();
+
+	ops.is_needed = is_needed;
+	get(IFINDEX, 1);
+	rings_close_unused(now, NULL);
+	needed = true;
+	assert_true(rings_close_unused(now + LONG, NULL));
+	rings_close_unused(now + 1000 * NSEC_PER_SEC, NULL);
+	assert_int_equal(ports[0].queues, 0);
+	assert_false(ports[0].freed);
+	needed = false;
+	rings_close_unused(now + 1001 * NSEC_PER_SEC, NULL);
+	assert_true(ports[0].freed);
+}
+
 static void test_a_lingering_port_that_opens_no_ring_is_let_go(void **state)
 {
 	struct ring *ring;
@@ -419,6 +444,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_past_the_limit_the_ring_with_the_fewest_users_is_shared),
 	TEST(test_an_unused_ring_is_closed_after_a_while),
 	TEST(test_a_port_without_rings_stays_for_a_while),
+	TEST(test_a_port_that_others_need_stays),
 	TEST(test_a_lingering_port_that_opens_no_ring_is_let_go),
 	TEST(test_a_ring_with_packets_in_use_is_not_closed),
 	TEST(test_a_closed_ring_is_used_again),
