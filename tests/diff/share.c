@@ -1488,8 +1488,11 @@ static void three_datagrams_client(void)
  */
 enum { EARLIER = 100, NUMBERS = 10000, STREAMS = 10 };
 
-/* Called by both sides: a handshake takes place behind the stream; TCP repeats what is dropped. */
-static void await_end_of_stream(void)
+/*
+ * Called by both sides: a handshake takes place behind what was sent; TCP repeats what is dropped.
+ * The neighbours are known then: in the kernel, what waits for them may be overtaken.
+ */
+static void settle_link(void)
 {
 	close(tcp_pair());
 }
@@ -1530,12 +1533,13 @@ static void close_in_a_stream(unsigned stream)
 	close(fd);
 	step(s->go);
 	join(pid);
-	await_end_of_stream();
+	settle_link();
 	share_end(s);
 }
 
 static void closed_in_a_stream_server(void)
 {
+	settle_link();
 	for (unsigned i = 0; i < STREAMS; i++)
 		close_in_a_stream(i);
 }
@@ -1552,12 +1556,13 @@ static void send_stream(unsigned stream)
 	/* Many times as long as the server needs; nobody reads the end of them. */
 	for (; number < NUMBERS; number++)
 		(void)send(fd, &number, sizeof(number), 0);
-	await_end_of_stream();
+	settle_link();
 	close(fd);
 }
 
 static void closed_in_a_stream_client(void)
 {
+	settle_link();
 	for (unsigned i = 0; i < STREAMS; i++)
 		send_stream(i);
 }
