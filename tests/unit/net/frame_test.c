@@ -503,6 +503,7 @@ static void test_partial_checksums_only_where_allowed(void **state)
 		struct pkt pkt;
 		enum drop bad = s->proto == IPPROTO_UDP ? DROP_UDP_CSUM : DROP_TCP_CSUM;
 		uint16_t partial;
+		uint8_t *src;
 
 		print_message("%s\n", s->name);
 		make(&m, s);
@@ -515,6 +516,17 @@ static void test_partial_checksums_only_where_allowed(void **state)
 		check_drop(parse_flags(m.bytes, m.len, 0, FRAME_PARTIAL_CSUM, &pkt, &key),
 			   DROP_NONE);
 		put16(csum_field(&m, s->proto), (uint16_t)~partial);
+		check_drop(parse_flags(m.bytes, m.len, 0, FRAME_PARTIAL_CSUM, &pkt, &key), bad);
+		if (s->v6 || s->proto == IPPROTO_UDP)
+			continue;
+		/* In ones' complement 0 is 0xffff, but a field of 0 is no sum. */
+		src = m.bytes + m.l3 + 14; /* the part of the address that makes it all ones */
+		put16(src, naive_fold(naive_sum(0xffffu - partial, src, 2)));
+		set_ip_csum(&m);
+		put16(csum_field(&m, s->proto), 0xffff);
+		check_drop(parse_flags(m.bytes, m.len, 0, FRAME_PARTIAL_CSUM, &pkt, &key),
+			   DROP_NONE);
+		put16(csum_field(&m, s->proto), 0);
 		check_drop(parse_flags(m.bytes, m.len, 0, FRAME_PARTIAL_CSUM, &pkt, &key), bad);
 	}
 }
