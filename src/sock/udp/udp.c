@@ -23,7 +23,7 @@
 /* ---- arrival (holder) ------------------------------------------------------------------- */
 
 /* The key of a group's flow contains no peer. */
-static bool from_peer(const struct inet_sock *so, const struct pkt *pkt)
+static __attribute__((noinline)) bool from_peer(const struct inet_sock *so, const struct pkt *pkt)
 {
 	struct endpoint from = frame_source(pkt);
 
@@ -92,7 +92,8 @@ static void forward_run(struct ring *ring, struct inbox_item *item)
 }
 
 /* Consumes the frame unless a reason is returned. */
-static enum drop udp_forward(struct ring *ring, struct sock_flow *flow, struct pkt *pkt)
+static __attribute__((noinline)) enum drop udp_forward(struct ring *ring, struct sock_flow *flow,
+						       struct pkt *pkt)
 {
 	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
 	struct ring *home = __atomic_load_n(&flow->so->sk.home, __ATOMIC_ACQUIRE);
@@ -109,18 +110,29 @@ static enum drop udp_forward(struct ring *ring, struct sock_flow *flow, struct p
 	return DROP_NONE;
 }
 
+static inline enum drop deliver(struct ring *ring, struct sock_flow *f, struct pkt *pkt)
+{
+	pkt->ifindex = ring->ifindex;
+	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
+	if (__builtin_expect(__atomic_load_n(&f->so->sk.home, __ATOMIC_ACQUIRE) != ring, 0))
+		return udp_forward(ring, f, pkt);
+	return udp_input(f->so, ring, pkt, f->multicast);
+}
+
+static __attribute__((noinline)) enum drop deliver_multicast(struct ring *ring, struct sock_flow *f,
+							     struct pkt *pkt)
+{
+	return mcast_takes(ring, f, pkt) ? deliver(ring, f, pkt) : DROP_SOCK_FILTER;
+}
+
+/* Its calls are the last thing that it does: it needs no stack. */
 static enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct sock_flow *f = container_of(flow, struct sock_flow, flow);
-	struct inet_sock *so = f->so;
 
-	if (__builtin_expect(f->multicast, 0) && !mcast_takes(ring, f, pkt))
-		return DROP_SOCK_FILTER;
-	pkt->ifindex = ring->ifindex;
-	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
-	if (__builtin_expect(__atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE) != ring, 0))
-		return udp_forward(ring, f, pkt);
-	return udp_input(so, ring, pkt, f->multicast);
+	if (__builtin_expect(f->multicast, 0))
+		return deliver_multicast(ring, f, pkt);
+	return deliver(ring, f, pkt);
 }
 
 struct pkt *udp_pop(struct inet_sock *so)
