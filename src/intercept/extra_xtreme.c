@@ -115,25 +115,28 @@ int extra_xtreme_poll(int fd, struct vma_completion_t *completions, unsigned n)
 	return to.left == all ? rc : (int)(all - to.left);
 }
 
+static __attribute__((noinline, cold)) int fail(int error)
+{
+	errno = error;
+	return -1;
+}
+
 int extra_xtreme_free_packets(const struct vma_packet_desc_t *packets, int n)
 {
-	struct {
-		size_t len;
-		const struct vma_buff_t *buff;
-	} part; /* of a packet */
-	int rc = 0;
+	bool bad = false;
 
-	if (!packets || n < 0)
-		rc = -EINVAL;
-	for (int i = 0; i < n && rc != -EFAULT && packets; i++) {
+	if (__builtin_expect(!packets || n < 0, 0))
+		return fail(EINVAL);
+	for (int i = 0; i < n; i++) {
+		struct {
+			size_t len;
+			const struct vma_buff_t *buff;
+		} part;
+
 		if (!user_copy16(&part, &packets[i].total_len))
-			rc = -EFAULT;
-		else if (buff_put(part.buff) < 0)
-			rc = -EINVAL;
+			return fail(EFAULT);
+		if (__builtin_expect(buff_put(part.buff) < 0, 0))
+			bad = true;
 	}
-	if (__builtin_expect(rc, 0)) {
-		errno = -rc;
-		rc = -1;
-	}
-	return rc;
+	return __builtin_expect(bad, 0) ? fail(EINVAL) : 0;
 }

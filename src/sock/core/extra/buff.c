@@ -68,13 +68,22 @@ bool buff_store_extend(struct buff_store *store)
 
 /* ---- back (holder) ------------------------------------------------------------------------ */
 
-/* The packet goes back to its pool by the way that it knows; its charge to so. */
-static void give_back(struct buff *buff, struct inet_sock *so)
+/* What buffers were charged to so goes back. */
+static void discharge(struct inet_sock *so, uint32_t charge)
 {
-	if (so && sock_kind_of(so)->held_freed)
-		sock_kind_of(so)->held_freed(so, buff->charge);
-	pkt_free(buff->pkt);
-	buff->pkt = NULL;
+	if (sock_kind_of(so)->held_freed)
+		sock_kind_of(so)->held_freed(so, charge);
+}
+
+/* holder: the buffer is free; its packet goes back to its pool by the way that it knows. */
+static inline void free_buff(struct buff_store *store, struct buff *buff)
+{
+	struct pkt *pkt = buff->pkt;
+
+	buff->next = store->free;
+	store->free = buff;
+	if (pkt)
+		pkt_free(pkt);
 }
 
 /* An inbox item of the socket's home, if that is not the ring that gave the buffer out. */
@@ -89,28 +98,50 @@ static void charged_elsewhere_run(struct ring *ring, struct inbox_item *item)
 		ring_post(home, item); /* the socket has moved on */
 		return;
 	}
-	give_back(buff, lives ? inet_of(buff->ref.sk) : NULL);
+	if (lives)
+		discharge(inet_of(buff->ref.sk), buff->charge);
+	pkt_free(buff->pkt);
+	buff->pkt = NULL;
 	buff_return(buff);
 	buff_store_post(buff->store);
 }
 
-static void take_one(struct buff_store *store, struct ring *ring, struct buff *buff)
+/* A buffer whose socket lives elsewhere, or has ended. */
+static void take_other(struct buff_store *store, struct buff *buff)
 {
 	struct sock_ref ref = buff->ref;
 
-	if (!buff->pkt || sock_at_home(ref, ring)) {
-		if (buff->pkt)
-			give_back(buff, inet_of(ref.sk));
-	} else if (sock_ref_valid(ref)) {
-		buff->item.run = charged_elsewhere_run;
-		/* Pairs with sock_set_home() and with the ARRIVE of a move. */
-		ring_post(__atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE), &buff->item);
+	if (!buff->pkt || !sock_ref_valid(ref)) {
+		free_buff(store, buff);
 		return;
-	} else {
-		give_back(buff, NULL);
 	}
-	buff->next = store->free;
-	store->free = buff;
+	buff->item.run = charged_elsewhere_run;
+	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
+	ring_post(__atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE), &buff->item);
+}
+
+/*
+ * Frees the first buffers of a list, which one socket at home on the ring is charged for: they are
+ * looked at, and discharged, at once.  Returns the rest.
+ */
+static ck_stack_entry_t *take_alike(struct buff_store *store, ck_stack_entry_t *link)
+{
+	struct sock_ref ref = container_of(link, struct buff, item.link)->ref;
+	uint32_t charge = 0;
+
+	while (link) {
+		struct buff *buff = container_of(link, struct buff, item.link);
+
+		if (buff->ref.sk != ref.sk || buff->ref.gen != ref.gen)
+			break;
+		link = link->next;
+		if (buff->pkt)
+			charge += buff->charge;
+		free_buff(store, buff);
+	}
+	if (charge)
+		discharge(inet_of(ref.sk), charge);
+	return link;
 }
 
 void buff_take_returned(struct buff_store *store, struct ring *ring)
@@ -124,8 +155,14 @@ void buff_take_returned(struct buff_store *store, struct ring *ring)
 	link = ck_stack_batch_pop_upmc(&store->returned);
 	tsan_acquire(store); /* pairs with buff_return() */
 	for (; link; link = next) {
-		next = link->next;
-		take_one(store, ring, container_of(link, struct buff, item.link));
+		struct buff *buff = container_of(link, struct buff, item.link);
+
+		if (sock_at_home(buff->ref, ring)) {
+			next = take_alike(store, link);
+		} else {
+			next = link->next;
+			take_other(store, buff);
+		}
 	}
 }
 
