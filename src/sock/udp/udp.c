@@ -49,10 +49,10 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 	if (!pkt)
 		return DROP_NO_MEMORY;
 	if (__builtin_expect(so->noted, 0)) {
-		pkt->stamp = pkt_arrived(pkt);
 		pkt->drops = (uint32_t)udp->dropped;
 		if (udp->filter)
 			return udp_filter_input(so, ring, pkt);
+		pkt->stamp = pkt_arrived(pkt);
 	}
 	udp->bytes += udp_charge(pkt);
 	udp_queue(so, pkt);
@@ -82,8 +82,11 @@ static void forward_run(struct ring *ring, struct inbox_item *item)
 		ring_post(home, &fwd->item); /* the socket has moved on */
 		return;
 	}
-	if (home == ring && so->sk.gen == fwd->gen)
+	if (home == ring && so->sk.gen == fwd->gen) {
+		if (so->udp.filter)
+			ring_set_now(ring, clock_now()); /* it arrives now: filter_arrived() */
 		reason = udp_input(so, ring, fwd->pkt, fwd->multicast);
+	}
 	if (reason != DROP_NONE) {
 		ring_drop(ring, reason);
 		pkt_free(fwd->pkt);

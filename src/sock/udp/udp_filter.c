@@ -14,6 +14,7 @@ enum drop udp_filter_input(struct inet_sock *so, struct ring *ring, struct pkt *
 	struct filter *f = so->udp.filter;
 
 	ring_assert_held(ring);
+	pkt->stamp = filter_arrived(f, ring, pkt);
 	pkt_append(&f->head, &f->tail, pkt);
 	so->udp.bytes += udp_charge(pkt);
 	filter_look(f, ring);
@@ -70,16 +71,19 @@ static void take(struct filter *f, struct filter_batch *b)
 static void obey(struct filter *f, struct filter_batch *b, struct ring *ring)
 {
 	struct inet_sock *so = sock_of(f);
-	uint32_t n = b->held, bytes = b->held_bytes;
-	struct pkt *pkt;
+	uint32_t n = b->held, bytes = b->held_bytes, charge = 0;
+	struct pkt *pkt, *next;
 
 	(void)ring;
-	while ((pkt = filter_pop(&b->dropped))) {
+	for (pkt = b->dropped; pkt; pkt = next) {
+		next = pkt->next;
 		n++;
 		bytes += pkt->len;
-		so->udp.bytes -= udp_charge(pkt);
+		charge += udp_charge(pkt);
 		pkt_free(pkt);
 	}
+	b->dropped = NULL;
+	so->udp.bytes -= charge;
 	sock_count(so, rx_packets, n);
 	sock_count(so, rx_bytes, bytes);
 	b->held = b->held_bytes = 0;

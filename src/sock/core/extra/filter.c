@@ -17,6 +17,8 @@ struct run {
 	struct pkt *pkt;     /* the callback has it */
 	vma_recv_callback_t callback;
 	void *context;
+	nsec_t stamp;		      /* of the last packet that was shown */
+	struct timespec sw_timestamp; /* the same */
 	struct filter_batch b;
 };
 
@@ -338,6 +340,13 @@ static struct timespec spec_of(nsec_t stamp)
 	return (struct timespec){stamp / NSEC_PER_SEC, stamp % NSEC_PER_SEC};
 }
 
+/* There is a slot for a packet that the program may hold, if there is memory. */
+static __attribute__((noinline)) void prepare_held(struct filter *f)
+{
+	f->held = held_new();
+	f->held_id = f->held ? held_id(f->held) : NULL;
+}
+
 /* What the callback is told about r->pkt. */
 static void describe(struct run *r)
 {
@@ -345,17 +354,21 @@ static void describe(struct run *r)
 	struct filter *f = r->f;
 	struct vma_info_t *info = &r->b.info;
 
-	if (!f->held)
-		f->held = held_new();
+	if (__builtin_expect(!f->held, 0))
+		prepare_held(f);
 	if (f->kind->describe)
 		f->kind->describe(&r->b, pkt);
 	info->struct_sz = sizeof(*info);
-	info->packet_id = f->held ? held_id(f->held) : NULL;
+	info->packet_id = f->held_id;
 	info->src = &r->b.src.in;
 	info->dst = &r->b.dst.in;
 	info->payload_sz = pkt->len;
 	info->hw_timestamp = spec_of(pkt_device_stamp(pkt));
-	info->sw_timestamp = spec_of(pkt->stamp);
+	if (pkt->stamp != r->stamp) { /* those of one poll have the same */
+		r->stamp = pkt->stamp;
+		r->sw_timestamp = spec_of(pkt->stamp);
+	}
+	info->sw_timestamp = r->sw_timestamp;
 }
 
 static void hold_packet(struct run *r, struct pkt *pkt)
@@ -408,6 +421,8 @@ __attribute__((no_sanitize_address)) static void run(struct filter *f)
 	r.forks = ready_forks;
 	r.pkt = r.b.unseen = r.b.passed = r.b.dropped = NULL;
 	r.b.held = r.b.held_bytes = 0;
+	r.stamp = 0;
+	r.sw_timestamp = (struct timespec){0};
 	filters.current = f;
 	sock_signal_enters(); /* the thread may be about to sleep, and the callback may sleep, too */
 	while (next_batch(&r)) {

@@ -46,10 +46,13 @@ struct filter {
 	struct pkt *head, *tail; /* the kind's: unseen, if they are not elsewhere */
 	unsigned out;		 /* the kind's: packets that the running thread has taken */
 	struct ring_work work;	 /* unseen packets wait for a thread of the program */
+	nsec_t arrived;		 /* of filter_arrived(): CLOCK_REALTIME; 0: was not read */
+	nsec_t arrived_at;	 /* ring->now at that time */
 	bool running;		 /* a thread has claimed it */
 	/* the thread that runs it */
 	struct filter *next; /* of those that the thread has claimed */
 	struct held *held;   /* for the next packet that is held; NULL: none so far */
+	void *held_id;	     /* its name; NULL: as above */
 	/* any, atomic */
 	bool changed; /* another callback was registered; holder to write */
 	bool ends;    /* the socket has ended, or the thread that runs the filter has noticed it */
@@ -116,6 +119,22 @@ void filter_set_flow_tag(struct inet_sock *so, uint32_t tag);
 void filter_leave(struct filter *f, struct ring *ring);
 /* In a forked child, for the process: its sockets have no callbacks. */
 void filters_fork_child(void);
+
+/*
+ * For kinds, holder: when the packet arrived, CLOCK_REALTIME.  Without a time in its headroom: when the
+ * ring was polled, which is read once for all that one poll receives.
+ */
+static inline nsec_t filter_arrived(struct filter *f, const struct ring *ring,
+				    const struct pkt *pkt)
+{
+	if (pkt->flags & PKT_ARRIVAL)
+		return pkt_arrival(pkt)->real;
+	if (f->arrived_at != ring->now || !f->arrived) {
+		f->arrived_at = ring->now;
+		f->arrived = clock_real();
+	}
+	return f->arrived;
+}
 
 /* Stores an IPv4 address, whose parts are in network byte order. */
 static inline void filter_set_address(struct sockaddr_in *to, const void *addr, const void *port)
