@@ -20,6 +20,7 @@ netns_needs_lib
 mode=${1:?}
 [[ $mode == active-backup || $mode == 802.3ad ]] || die "no such mode: $mode"
 probe=$(netns_find_probe) || exit 1
+find_python
 library=$lib
 window=8  # of steady.py
 enough=64 # answers, and blocks
@@ -27,10 +28,11 @@ changes=0
 
 # ---- what has happened ---------------------------------------------------------------
 
-# field N: of the last whole line of the client's output: 1 UDP answers, 2 TCP blocks, 3 lost,
-# 4 duplicates.
+# field N: of the client's state: 1 UDP answers, 2 TCP blocks, 3 lost, 4 duplicates.
 field() {
-	tail -n 2 $netns_tmp/state | head -n 1 | cut -d ' ' -f "$1"
+	local fields
+
+	read -ra fields < $netns_tmp/state && echo "${fields[$1 - 1]}"
 }
 
 has_grown() {
@@ -49,9 +51,9 @@ goes_on() {
 # sent_by SLAVE: frames that the client's slave has sent, as its other end counts them.
 sent_by() {
 	if [[ $mode == active-backup ]]; then
-		cat_in w /sys/class/net/c"$1"/statistics/rx_packets
+		cat_in w c"$1"/statistics/rx_packets
 	else
-		cat_in s /sys/class/net/"$1"/statistics/rx_packets
+		cat_in s "$1"/statistics/rx_packets
 	fi
 }
 
@@ -96,8 +98,8 @@ has_no_program() {
 }
 
 is_up_slave() {
-	[[ $(cat_in c /sys/class/net/"$1"/bonding_slave/mii_status) == up ]]
-} 2> /dev/null
+	[[ $(cat_in c "$1"/bonding_slave/mii_status) == up ]]
+}
 
 # ---- changes -------------------------------------------------------------------------
 
@@ -160,14 +162,14 @@ change_slaves() {
 # ---- one run -------------------------------------------------------------------------
 
 serve() {
-	netns_spawn $netns_tmp/server s "$lib" python3 tests/guest/echo.py serve $netns_server 5600 ||
+	netns_spawn $netns_tmp/server s "$lib" $python tests/guest/echo.py serve $netns_server 5600 ||
 		die "no server: $(tail -n 3 $netns_tmp/server)"
 	server=$spawned
 }
 
 ask() {
-	: > $netns_tmp/state
-	netns_spawn $netns_tmp/client c "$lib" python3 tests/guest/steady.py $netns_server 5600 $netns_tmp/state ||
+	rm -f $netns_tmp/state
+	netns_spawn $netns_tmp/client c "$lib" $python tests/guest/steady.py $netns_server 5600 $netns_tmp/state ||
 		die "no client: $(tail -n 3 $netns_tmp/client)"
 	client=$spawned
 }
@@ -195,15 +197,15 @@ run() {
 	check "$tag: the client ends" await 60 is_gone $client
 	check "$tag: no byte is wrong, no connection has ended" wait $client
 	sed 's/^/     /' $netns_tmp/client
-	check "$tag: no datagram comes twice" test "$(tail -n 1 $netns_tmp/state | cut -d ' ' -f 4)" = 0
-	lost=$(tail -n 1 $netns_tmp/state | cut -d ' ' -f 3)
-	netns_kill $server
+	check "$tag: no datagram comes twice" test "$(field 4)" = 0
+	lost=$(field 3)
 }
 
 NETNS_BOND=$mode
 netns_pair ""
 vma_env=(VMA_TRACELEVEL=info VMA_LOG_FILE=$netns_tmp/vma.log)
 run "" kernel
+netns_kill $server
 kernel_lost=$lost
 changes=0
 run "$library" vma
@@ -214,7 +216,6 @@ check "vma: no warning" test "$(warnings $netns_tmp/vma.log)" = 0
 grep -E 'VMA (WARN|ERR)' $netns_tmp/vma.log | head -n 5
 
 # The bond goes while it is used.
-serve
 ask
 ip -n c link del v0
 check "vma: without the bond the slaves lose their programs" await 60 has_no_program

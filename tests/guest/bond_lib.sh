@@ -1,9 +1,14 @@
 # Sourced by tools/lib/netns.sh: bonds named v0 in c<tag> and s<tag>, with the slaves p0 and p1.
 
-# cat_in NAMESPACE FILE: /sys shows the network namespace that mounted it.
+# cat_in NAMESPACE FILE: the first line of a file of /sys/class/net there.  /sys shows the network
+# namespace that mounted it, so each gets its own, once: in an emulated machine, looks that start
+# programs, every 10 ms, would take the processors from what they wait for.
 cat_in() {
-	ip netns exec "$1" cat "$2"
-}
+	local sys=$netns_tmp/sys.$1 line
+
+	[[ -d $sys ]] || { mkdir "$sys" && in_ns "$1" mount -t sysfs none "$sys"; } || return 1
+	read -r line < "$sys/class/net/$2" && echo "$line"
+} 2> /dev/null
 
 # bond_pair TAG MODE: the slaves are joined one by one; those of active-backup by a switch, the bridge
 # b0 of w<tag>, whose ports are cp0, cp1, sp0 and sp1.
@@ -59,7 +64,7 @@ bond_activate() {
 }
 
 bond_is_active() {
-	[[ $(cat_in "$1" /sys/class/net/v0/bonding/active_slave) == "$2" ]]
+	[[ $(cat_in "$1" v0/bonding/active_slave) == "$2" ]]
 }
 
 # bond_is_aggregated NAMESPACE N: this number of slaves sends.
@@ -67,7 +72,7 @@ bond_is_aggregated() {
 	local slave n=0
 
 	for slave in p0 p1; do
-		[[ $(cat_in "$1" /sys/class/net/$slave/bonding_slave/state) != active ]] || n=$((n + 1))
+		[[ $(cat_in "$1" $slave/bonding_slave/state) != active ]] || n=$((n + 1))
 	done
-	((n == $2)) && [[ $(cat_in "$1" /sys/class/net/v0/bonding/ad_num_ports) == "$2" ]]
-} 2> /dev/null
+	((n == $2)) && [[ $(cat_in "$1" v0/bonding/ad_num_ports) == "$2" ]]
+}

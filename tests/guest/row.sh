@@ -24,6 +24,7 @@ name=${1:?}
 quick=${ROW_QUICK:-}
 relay=$(find_program "${RELAY:-tests/scenario/relay}") || exit 1
 probe=$(netns_find_probe) || exit 1
+find_python
 echo=tests/guest/echo.py
 [[ -n $lib ]] || die "no library to try"
 vma_env=(VMA_TRACELEVEL=info VMA_LOG_FILE=$netns_tmp/vma.log $ROW_OPTIONS)
@@ -130,8 +131,8 @@ is_faster() {
 
 # flows WHAT...: runs echo.py with both sides accelerated.
 flows() {
-	netns_spawn $netns_tmp/echo s "$lib" python3 $echo serve $netns_server 5600 || return 1
-	netns_run c "$lib" python3 $echo "$1" $netns_server 5600 "${@:2}"
+	netns_spawn $netns_tmp/echo s "$lib" $python $echo serve $netns_server 5600 || return 1
+	netns_run c "$lib" $python $echo "$1" $netns_server 5600 "${@:2}"
 }
 
 with_ipv6() {
@@ -158,8 +159,8 @@ dual() {
 	local before
 
 	before=$(passed)
-	netns_spawn $netns_tmp/echo s "$lib" python3 $echo serve :: 5600 || return 1
-	netns_run c "$lib" python3 $echo many "$1" 5600 32 3 || return 1
+	netns_spawn $netns_tmp/echo s "$lib" $python $echo serve :: 5600 || return 1
+	netns_run c "$lib" $python $echo many "$1" 5600 32 3 || return 1
 	(($(passed) == before)) || ! echo "     $(($(passed) - before)) packets passed the kernel"
 }
 

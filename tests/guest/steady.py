@@ -5,13 +5,14 @@
 
 Until SIGTERM, a UDP flow has up to 8 numbered datagrams on their way, and a TCP connection up to
 16 blocks of 4 KB, each checked byte by byte.  A datagram whose answer does not come in 200 ms is
-lost; a second answer is a duplicate.  Each line of OUT is the state after some answers:
+lost; a second answer is a duplicate.  OUT is one line, replaced after some answers:
 
   UDP-ANSWERS TCP-BLOCKS UDP-LOST UDP-DUPLICATES
 
 Says "ready" after the first answers of both.  Fails if a byte is wrong, or the connection ends.
 """
 
+import os
 import select
 import signal
 import socket
@@ -117,6 +118,12 @@ def pattern(position, size):
     return (PERIOD + PERIOD)[position:position + size]
 
 
+def tell(path, udp, tcp):
+    with open(path + ".new", "w") as out:
+        print(udp.answers, tcp.received // BLOCK, udp.lost, udp.duplicates, file=out)
+    os.replace(path + ".new", path)
+
+
 def main():
     address = (sys.argv[1], int(sys.argv[2]))
     stopped = []
@@ -124,25 +131,24 @@ def main():
     udp, tcp = Datagrams(address), Stream(address)
     poller = select.poll()
     told = said = None
-    with open(sys.argv[3], "w", buffering=1) as out:
-        while not stopped:
-            poller.register(udp.socket, udp.wants())
-            poller.register(tcp.socket, tcp.wants())
-            poller.poll(50)
-            now = time.monotonic()
-            udp.receive()
-            tcp.receive()
-            udp.expire(now)
-            udp.send(now)
-            tcp.send()
-            state = (udp.answers // 16, tcp.received // BLOCK // 16, udp.lost)
-            if state != told:
-                told = state
-                print(udp.answers, tcp.received // BLOCK, udp.lost, udp.duplicates, file=out)
-            if not said and udp.answers and tcp.received:
-                said = True
-                print("ready", flush=True)
-        print(udp.answers, tcp.received // BLOCK, udp.lost, udp.duplicates, file=out)
+    while not stopped:
+        poller.register(udp.socket, udp.wants())
+        poller.register(tcp.socket, tcp.wants())
+        poller.poll(50)
+        now = time.monotonic()
+        udp.receive()
+        tcp.receive()
+        udp.expire(now)
+        udp.send(now)
+        tcp.send()
+        state = (udp.answers // 16, tcp.received // BLOCK // 16, udp.lost)
+        if state != told:
+            told = state
+            tell(sys.argv[3], udp, tcp)
+        if not said and udp.answers and tcp.received:
+            said = True
+            print("ready", flush=True)
+    tell(sys.argv[3], udp, tcp)
     print(f"{udp.answers} answers, {udp.lost} lost, {udp.duplicates} twice; {tcp.received} bytes")
 
 

@@ -34,6 +34,12 @@ find_program() {
 	die "no $1 (bazel build //${1%/*}:${1##*/})"
 }
 
+# find_python: $python is the interpreter itself.  python3 may be a script of a version manager, which
+# starts several programs first, each with the library: half a minute in an emulated machine.
+find_python() {
+	python=$(python3 -c 'import sys; print(sys.executable)') || die "no python3"
+}
+
 # await SECONDS COMMAND...: repeats it every 10 ms until it succeeds.
 await() {
 	local now=${EPOCHREALTIME/[.,]/} end
