@@ -17,7 +17,7 @@
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
-NETNS_LIMIT=${NETNS_LIMIT:-280}
+NETNS_LIMIT=${NETNS_LIMIT:-600}
 netns_enter "$self" "$@"
 
 name=${1:?}
