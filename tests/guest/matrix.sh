@@ -23,7 +23,7 @@ wanted() {
 
 export LIB=${LIB:-$PWD/bazel-bin/libvma.so}
 unset GUEST_ENVIRONMENT # of the caller: guests have their own, with its settings
-! wanted new-{veth-1,veth-jumbo,veth-4,igb,igb-copy,virtio-4,virtio-1,virtio-jumbo,virtio-zc-4,virtio-zc-spare,vmxnet3,e1000e} ||
+! wanted new-{veth-1,veth-jumbo,veth-vlan,veth-4,igb,igb-copy,virtio-4,virtio-1,virtio-jumbo,virtio-vlan,virtio-zc-4,virtio-zc-spare,vmxnet3,e1000e} ||
 	boot new newest --nic igb --queues 2 --nic virtio --queues 4 --nic virtio --queues 4 --zero-copy \
 		--nic vmxnet3 --nic e1000e
 ! wanted new-virtio-zc-1 || only='^new-virtio-zc-1$' boot new newest --nic virtio --queues 1 --zero-copy
@@ -32,7 +32,7 @@ for mode in ab lacp; do
 done
 for kernel in 6.12 6.1 5.10; do
 	names=(veth-1 virtio-4 virtio-1)
-	[[ $kernel != 6.12 ]] || names+=(veth-jumbo virtio-jumbo)
+	[[ $kernel != 6.12 ]] || names+=(veth-jumbo veth-vlan virtio-jumbo virtio-vlan)
 	! wanted "${names[@]/#/$kernel-}" || {
 		[[ $kernel == 6.12 ]] || export SHARES=0
 		boot $kernel $kernel --nic virtio --queues 4

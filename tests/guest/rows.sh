@@ -35,13 +35,14 @@ bond() {
 		tests/guest/bond.sh "$2" || failed=$((failed + 1))
 }
 
-# From Linux 6.6 on.
-has_pieces() {
+# Frames in pieces, and generic XDP on VLAN devices: from Linux 6.6 on.
+has_6_6() {
 	[[ $(printf '%s\n' 6.6 "$(uname -r)" | sort -V | head -n 1) == 6.6 ]]
 }
 
 veth veth-1 1
-! has_pieces || veth veth-jumbo 1 NETNS_MTU=9000
+! has_6_6 || veth veth-jumbo 1 NETNS_MTU=9000
+! has_6_6 || veth veth-vlan 1 NETNS_VLAN=5
 if [[ -n ${GUEST_NICS_igb:-} ]]; then
 	veth veth-4 4
 	row igb "$GUEST_NICS_igb" ZERO_COPY=1
@@ -50,7 +51,8 @@ fi
 if [[ -n ${GUEST_NICS_virtio:-} ]]; then
 	row virtio-4 "$GUEST_NICS_virtio"
 	row virtio-1 "$GUEST_NICS_virtio" ROW_QUEUES=1
-	! has_pieces || row virtio-jumbo "$GUEST_NICS_virtio" NETNS_MTU=9000
+	! has_6_6 || row virtio-jumbo "$GUEST_NICS_virtio" NETNS_MTU=9000
+	! has_6_6 || row virtio-vlan "$GUEST_NICS_virtio" NETNS_VLAN=5
 fi
 if [[ -n ${GUEST_NICS_virtio_zc:-} ]]; then
 	queues=(/sys/class/net/"${GUEST_NICS_virtio_zc%% *}"/queues/rx-*)

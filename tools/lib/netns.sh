@@ -142,7 +142,7 @@ netns_leave() {
 }
 
 # netns_pair TAG [LINK-OPTION...]: creates c<tag> and s<tag>, up and with addresses; NETNS_MTU is that
-# of their link.
+# of their link, NETNS_VLAN the VLAN of their addresses.
 netns_pair() {
 	local tag=$1
 
@@ -157,6 +157,7 @@ netns_pair() {
 		ip -n "c$tag" link set v0 mtu "$NETNS_MTU" && ip -n "s$tag" link set v0 mtu "$NETNS_MTU" ||
 			die "no MTU of $NETNS_MTU"
 	fi
+	[[ ! ${NETNS_VLAN:-} ]] || netns_tag "$tag" "$NETNS_VLAN"
 	netns_up "c$tag" v0 $netns_client
 	netns_up "s$tag" v0 $netns_server
 	ip -n "c$tag" route add 224.0.0.0/4 dev v0
@@ -197,6 +198,16 @@ netns_move_nics() {
 
 	read -ra nics <<< "$NETNS_NICS"
 	/usr/local/bin/guest-nics --move v0 "${nics[0]}" "c$1" "${nics[1]}" "s$1" || die "no NICs"
+}
+
+# netns_tag TAG ID: v0 becomes a VLAN device on the link, which is w0 from then on.
+netns_tag() {
+	local ns
+
+	for ns in "c$1" "s$1"; do
+		ip -n "$ns" link set v0 down && ip -n "$ns" link set v0 name w0 && ip -n "$ns" link set w0 up &&
+			ip -n "$ns" link add link w0 name v0 type vlan id "$2" || die "no VLAN devices"
+	done
 }
 
 # netns_new NAMESPACE: with only the loopback interface.
