@@ -249,6 +249,9 @@ check "$name: IPv6" dual fd00:9::2
 stop
 check "$name: IPv4-mapped addresses" dual ::ffff:$netns_server
 stop
+# The server on all addresses wants the interface beneath, too.
+[[ -z ${NETNS_VLAN:-} ]] || check "$name: beneath it the kernel, and why" \
+	grep -q 'Interface w0 is not accelerated: v0 on it has an XDP program' $netns_tmp/vma.log
 if [[ -z $quick ]]; then
 	check "$name: redis" redis
 	stop

@@ -579,8 +579,9 @@ bool xdp_is_attached(int ifindex);
 /* The kernel refused although the process has the capabilities. */
 int xdp_why_refused(char why[PORT_WHY], const char *ifname, const char *what);
 /*
- * An XDP program is attached already.  -EAGAIN: it may be that of this user's port group, or be
- * removed soon.  -ENOTUNIQ: the same, but it seems to be another user's.  Else -EBUSY.
+ * An XDP program is attached already, or to a VLAN device above.  -EAGAIN: it may be that of this
+ * user's port group, or be removed soon.  -ENOTUNIQ: the same, but it seems to be another user's.
+ * Else -EBUSY.
  */
 int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev);
 /* The verifier refused the program (EACCES), as old kernels do without CAP_PERFMON. */

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "base/sys.h"
+#include "net/netlink/netlink.h"
 #include "ring/xdp/xdp_check.h"
 #include "ring/xdp/xdp_internal.h"
 
@@ -136,12 +137,40 @@ bool xdp_is_attached(int ifindex)
 	return query_program(ifindex, &info);
 }
 
+struct upper {
+	int ifindex;   /* of the device beneath */
+	char name[16]; /* "": none was found */
+};
+
+static void find_upper(const struct link *link, void *arg)
+{
+	struct upper *upper = arg;
+
+	/* Of a veth, `lower` is the peer. */
+	if (link->lower == upper->ifindex && !link->lower_elsewhere &&
+	    !strcmp(link->kind, "vlan") && xdp_is_attached(link->ifindex))
+		memcpy(upper->name, link->name, sizeof(upper->name));
+}
+
+/* The kernel attaches no program beneath a device that has one; above it does. */
+static int why_upper(char why[PORT_WHY], const struct xdp_device *dev, const char *upper)
+{
+	return xdp_why(
+		why, -EBUSY,
+		"Interface %s is not accelerated: %s on it has an XDP program, and the kernel\n"
+		"then allows none beneath.  Both are accelerated if the first socket is on %s.\n",
+		dev->name, upper, dev->name);
+}
+
 int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev)
 {
+	struct upper upper = {.ifindex = dev->ifindex};
 	struct bpf_prog_info info;
 	bool there = query_program(dev->ifindex, &info);
 	unsigned uid;
 
+	if (!there && !link_each_now(find_upper, &upper) && upper.name[0])
+		return why_upper(why, dev, upper.name);
 	if (there && group_of_other(dev->ifindex, &uid))
 		return xdp_why(
 			why, -ENOTUNIQ,
