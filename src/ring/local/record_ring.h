@@ -49,7 +49,7 @@
 /* What is known of a datagram besides its bytes; addresses and ports in network order. */
 struct record_header {
 	uint64_t time;	   /* of sending, as the writer's clock has it */
-	uint32_t from, to; /* addresses */
+	uint32_t from, to; /* addresses, or what the caller's flags say */
 	uint16_t from_port;
 	uint16_t to_port;
 	uint16_t len; /* bytes; record_ring_write() sets it */

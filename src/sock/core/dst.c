@@ -293,14 +293,13 @@ int dst_template(struct frame_template *tmpl, const struct ring *ring, const uin
 static void apply_local(struct dst *dst, const struct endpoint *to, const struct dst_found *found,
 			const struct dst_headers *h)
 {
-	const struct inaddr *src = addr_is_any(&h->src.addr) ? &found->src : &h->src.addr;
-
 	_Static_assert(sizeof(struct record_header) <= sizeof(dst->tmpl.bytes) &&
 			       !(offsetof(struct dst, tmpl.bytes) % 8),
 		       "a header has its place");
 	dst->local = found->local;
-	*dst_local_header(dst) = (struct record_header){.from = addr_v4_of(src),
-							.to = addr_v4_of(&to->addr),
+	*dst_local_header(dst) = (struct record_header){.from = found->record.from,
+							.to = found->record.to,
+							.flags = found->record.flags,
 							.from_port = h->src.port,
 							.to_port = to->port,
 							.ttl = h->ttl,

@@ -29,11 +29,21 @@ struct local_target_ref {
 	uint32_t looked; /* of the directory (local/local_dir.h), when it was looked for */
 };
 
+/*
+ * Of a receiver on this host: the addresses as records have them.  Those of IPv6 have numbers, which the
+ * receiver has given them.
+ */
+#define RECORD_IPV6 1u /* record_header.flags */
+struct record_addrs {
+	uint32_t from, to, flags;
+};
+
 /* The result of dst_find(): values only. */
 struct dst_found {
 	enum verdict
 		verdict; /* ACCELERATED, LOCAL (never by dst_find()), or why the kernel must send */
 	struct local_target_ref local; /* VERDICT_LOCAL, VERDICT_LOOPBACK */
+	struct record_addrs record;    /* VERDICT_LOCAL */
 	struct ring *ring;	       /* of the interface and the allocation key; no reference */
 	struct inaddr src;
 	struct inaddr nexthop;

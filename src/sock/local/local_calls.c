@@ -6,6 +6,7 @@
 
 #include "base/sys.h"
 #include "base/user.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local_sock.h"
 #include "sock/options/sock_opt.h"
@@ -177,7 +178,7 @@ static int local_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen
 		return rc;
 	local = so->local;
 	ring_release_cold(ring);
-	endpoint_to_sockaddr(&local, AF_INET, addr, len);
+	sock_addr_write(so, &local, addr, len);
 	return 0;
 }
 

@@ -30,15 +30,10 @@ static bool never; /* control lock: datagrams to ourselves do not arrive */
 
 /* ---- what the kernel has got datagrams for (control lock) ------------------------------------- */
 
-static uint64_t hash_of(const struct endpoint *to)
-{
-	return ((uint64_t)addr_v4_of(&to->addr) << 16 | to->port) + 1;
-}
-
 static struct local_kernels *find(const struct local_udp *l, const struct endpoint *to)
 {
 	for (uint32_t i = 0; i < l->n_kernel; i++) {
-		if (l->kernel[i].hash == hash_of(to))
+		if (endpoint_eq(&l->kernel[i].to, to))
 			return &l->kernel[i];
 	}
 	return NULL;
@@ -70,7 +65,7 @@ void local_note_kernels(struct local_udp *l, const struct endpoint *to, uint32_t
 	}
 	if (!k)
 		k = &l->kernel[l->n_kernel++];
-	*k = (struct local_kernels){hash_of(to), looked};
+	*k = (struct local_kernels){*to, looked};
 }
 
 void local_leave_to_kernel(struct local_udp *l, const struct endpoint *to, struct dst_found *found)
@@ -197,8 +192,10 @@ bool local_have_arrived(void)
 
 static int write_mark(const struct endpoint *to, const struct dst_found *found)
 {
-	struct record_header header = {
-		.from = addr_v4_of(&found->src), .to = addr_v4_of(&to->addr), .to_port = to->port};
+	struct record_header header = {.from = found->record.from,
+				       .to = found->record.to,
+				       .flags = found->record.flags,
+				       .to_port = to->port};
 	struct local_target *t;
 	int rc = -ESTALE;
 

@@ -24,21 +24,22 @@ struct question {
 /* For historical reasons, its source is that of the datagram. */
 static struct question question_of(const struct endpoint *from, const struct endpoint *to)
 {
+	bool ipv4 = addr_is_v4(&to->addr);
 	struct question q = {
 		.head = {.nlmsg_len = sizeof(q),
 			 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
 			 .nlmsg_flags = NLM_F_REQUEST},
-		.req = {.sdiag_family = AF_INET,
+		.req = {.sdiag_family = ipv4 ? AF_INET : AF_INET6,
 			.sdiag_protocol = IPPROTO_UDP,
 			.idiag_states = UINT32_MAX,
 			.id = {.idiag_sport = from->port,
 			       .idiag_dport = to->port,
-			       .idiag_src = {addr_v4_of(&from->addr)},
-			       .idiag_dst = {addr_v4_of(&to->addr)},
 			       .idiag_if = LOOPBACK,
 			       .idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
 	};
 
+	memcpy(q.req.id.idiag_src, ipv4 ? &from->addr.w[3] : from->addr.w, ipv4 ? 4 : 16);
+	memcpy(q.req.id.idiag_dst, ipv4 ? &to->addr.w[3] : to->addr.w, ipv4 ? 4 : 16);
 	return q;
 }
 

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/port/local_port.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local.h"
@@ -190,8 +191,8 @@ static int ask(struct inet_sock *so, struct local_link *link, uint32_t socket, u
 		.number = so->shm.end.number,
 		.socket = socket,
 		.size = capacity,
-		.from = addr_v4_of(&so->local.addr),
-		.to = addr_v4_of(&so->remote.addr),
+		.from = so->local.addr,
+		.to = so->remote.addr,
 		.from_port = so->local.port,
 		.to_port = so->remote.port,
 		.value = {(uint32_t)so->shm.token, (uint32_t)(so->shm.token >> 32)},
@@ -253,7 +254,7 @@ static int begin_with_any(struct inet_sock *so, const struct endpoint *to,
 int local_connect(struct inet_sock *so, const struct endpoint *to)
 {
 	struct local_entry found[LOCAL_MEMBERS];
-	struct local_place place = {LOCAL_TCP, *to}, at;
+	struct local_place place = {.proto = LOCAL_TCP, .at = *to}, at;
 	uint32_t capacity;
 	struct inaddr src;
 	bool chosen = so->bound && so->local.port; /* by the program: others may have it, too */
@@ -261,8 +262,8 @@ int local_connect(struct inet_sock *so, const struct endpoint *to)
 	int rc;
 
 	control_assert_held();
-	if (!local_available() || so->family != AF_INET || so->opt->bind_ifindex ||
-	    addr_is_any(&to->addr))
+	if (!local_available() || so->opt->bind_ifindex || addr_is_any(&to->addr) ||
+	    addr_needs_scope(&to->addr))
 		return SOCK_KERNEL;
 	n = local_dir_find(&place, &at, found);
 	capacity = n ? choose_capacity() : 0;
@@ -352,7 +353,7 @@ void local_disconnect(struct inet_sock *so, bool reset)
 	__atomic_store_n(&so->sk.ops, &tcp_sock_ops[ring_mode_now()], __ATOMIC_RELEASE);
 	so->shut_rd = so->shut_wr = false;
 	if (!so->bound_addr)
-		so->local.addr = addr_v4_any(); /* the next peer may need another one */
+		so->local.addr = sock_addr_any(so); /* the next peer may need another one */
 	so->tcp.error = (uint8_t)(reset ? ECONNRESET : error);
 	tcp_update_events(so, 0);
 }

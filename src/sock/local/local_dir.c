@@ -17,7 +17,7 @@
 
 #define LOOK_INTERVAL (10 * NSEC_PER_MSEC) /* the generation changes so often without inotify */
 #define TRIES 8				   /* another process may remove a directory meanwhile */
-#define NAME_MAX_OURS 48
+#define NAME_MAX_OURS 64
 
 static int dir = -1, watch = -1; /* control lock */
 static uint32_t generation;	 /* any, atomic */
@@ -95,8 +95,15 @@ static void each_name(int fd, bool (*fn)(int fd, const char *name, void *arg), v
 
 static void place_name(const struct local_place *place, char name[NAME_MAX_OURS])
 {
-	snprintf(name, NAME_MAX_OURS, "%c%08x-%04x", place->proto == LOCAL_TCP ? 't' : 'u',
-		 ntohl(addr_v4_of(&place->at.addr)), ntohs(place->at.port));
+	const struct inaddr *at = &place->at.addr;
+	char proto = place->proto == LOCAL_TCP ? 't' : 'u';
+	unsigned port = ntohs(place->at.port);
+
+	if (addr_is_v4(at))
+		snprintf(name, NAME_MAX_OURS, "%c%08x-%04x", proto, ntohl(addr_v4_of(at)), port);
+	else
+		snprintf(name, NAME_MAX_OURS, "%c%08x%08x%08x%08x-%04x", proto, ntohl(at->w[0]),
+			 ntohl(at->w[1]), ntohl(at->w[2]), ntohl(at->w[3]), port);
 }
 
 static void entry_name(const struct local_entry *entry, char name[NAME_MAX_OURS])
@@ -174,7 +181,7 @@ static int open_for_namespace(const char *base)
 	parent = host_dir_open(base);
 	if (parent < 0)
 		return parent;
-	snprintf(name, sizeof(name), "local1-%llu", (unsigned long long)st.st_ino);
+	snprintf(name, sizeof(name), "local2-%llu", (unsigned long long)st.st_ino);
 	fd = open_below(parent, name, true);
 	sys_close(parent);
 	return fd < 0 ? fd : sys_fd_hide(fd);
@@ -246,13 +253,11 @@ static void tell(void)
 	sys_call(SYS_utimensat, dir, NULL, NULL, 0, 0, 0);
 }
 
-int local_dir_add(const struct local_place *place, const struct local_entry *entry)
+static int add(const struct local_place *place, const struct local_entry *entry)
 {
 	char at[NAME_MAX_OURS], name[NAME_MAX_OURS];
 	int fd = -ENOENT, file;
 
-	if (dir < 0)
-		return -ENOENT;
 	place_name(place, at);
 	entry_name(entry, name);
 	for (unsigned i = 0; i < TRIES && fd == -ENOENT; i++) {
@@ -271,18 +276,14 @@ int local_dir_add(const struct local_place *place, const struct local_entry *ent
 		}
 		sys_close(below);
 	}
-	if (fd >= 0)
-		tell();
 	return fd < 0 ? fd : 0;
 }
 
-void local_dir_remove(const struct local_place *place, const struct local_entry *entry)
+static void remove_at(const struct local_place *place, const struct local_entry *entry)
 {
 	char at[NAME_MAX_OURS], name[NAME_MAX_OURS];
 	int below;
 
-	if (dir < 0)
-		return;
 	place_name(place, at);
 	entry_name(entry, name);
 	below = open_below(dir, at, false);
@@ -291,6 +292,41 @@ void local_dir_remove(const struct local_place *place, const struct local_entry 
 	sys_call(SYS_unlinkat, below, name, 0, 0, 0, 0);
 	sys_close(below);
 	sys_call(SYS_unlinkat, dir, at, AT_REMOVEDIR, 0, 0, 0); /* if it is empty */
+}
+
+/* The place of the second entry. */
+static struct local_place ipv4_of(const struct local_place *place)
+{
+	return (struct local_place){.proto = place->proto,
+				    .at = {.addr = addr_v4_any(), .port = place->at.port}};
+}
+
+int local_dir_add(const struct local_place *place, const struct local_entry *entry)
+{
+	struct local_place second = ipv4_of(place);
+	int rc;
+
+	if (dir < 0)
+		return -ENOENT;
+	rc = add(place, entry);
+	if (!rc && place->ipv4)
+		rc = add(&second, entry);
+	if (rc)
+		remove_at(place, entry);
+	else
+		tell();
+	return rc;
+}
+
+void local_dir_remove(const struct local_place *place, const struct local_entry *entry)
+{
+	struct local_place second = ipv4_of(place);
+
+	if (dir < 0)
+		return;
+	remove_at(place, entry);
+	if (place->ipv4)
+		remove_at(&second, entry);
 	tell();
 }
 
@@ -350,10 +386,11 @@ unsigned local_dir_find(const struct local_place *to, struct local_place *at,
 	if (dir < 0)
 		return 0;
 	*at = *to;
+	at->ipv4 = false;
 	n = find_at(at, found);
 	if (n)
 		return n;
-	at->at.addr = addr_v4_any();
+	at->at.addr = addr_is_v4(&to->at.addr) ? addr_v4_any() : (struct inaddr){.q = {0, 0}};
 	return find_at(at, found);
 }
 

@@ -3,8 +3,9 @@
  * The directory of local endpoints: which processes of this user, in this network namespace,
  * receive at an address and port, and can be reached through shared memory.
  *
- *	HOST-DIR/local1-NETNS/			base/host_dir.h; NETNS: inode of the namespace
+ *	HOST-DIR/local2-NETNS/			base/host_dir.h; NETNS: inode of the namespace
  *		t7f000001-1f90/			TCP, 127.0.0.1, port 8080 (hexadecimal)
+ *		u0000...0001-0035/		UDP, ::1, port 53: 32 digits
  *			PROCESS-SOCKET		one empty file for each receiver, or
  *			PROCESS-SOCKET-COOKIE	if others may be bound there, too
  *
@@ -38,11 +39,27 @@ struct local_entry {
 
 #define LOCAL_COOKIE_FILTER UINT64_MAX /* no receiver: a BPF program chooses among those there */
 
-/* Where a receiver is registered. */
+/*
+ * Where a receiver is registered.  at: port in network order, not 0.  0.0.0.0: at all addresses of IPv4;
+ * ::: at all of IPv6, and with ipv4, at those of IPv4, too, where it has a second entry.
+ */
 struct local_place {
 	enum local_proto proto;
-	struct endpoint at; /* any address: at all of them; port: network order, not 0 */
+	struct endpoint at;
+	bool ipv4;
 };
+
+/* Does a receiver that is registered there receive what is sent to this address, if that is the host's? */
+static inline bool local_place_has(const struct local_place *place, const struct inaddr *to)
+{
+	const struct inaddr *at = &place->at.addr;
+
+	if (addr_is_any(to))
+		return false;
+	if (!addr_is_any(at))
+		return addr_eq(at, to);
+	return addr_is_v4(to) ? addr_is_v4(at) || place->ipv4 : !addr_is_v4(at);
+}
 
 #define LOCAL_MEMBERS 64 /* most receivers that local_dir_find() returns */
 
@@ -72,9 +89,9 @@ void local_dir_remove(const struct local_place *place, const struct local_entry 
 
 /*
  * The receivers of what is sent to the place, which names an address: those that are bound to it,
- * or, if there are none, those that are bound to any address.  Returns their number, at most
- * LOCAL_MEMBERS, in ascending order, so that all senders see the same one; *at: where they are
- * registered.  0: the kernel gets it.
+ * or, if there are none, those that are bound to any address of its family.  Returns their number, at
+ * most LOCAL_MEMBERS, in ascending order, so that all senders see the same one; *at: where they are
+ * registered, one entry of each.  0: the kernel gets it.
  */
 unsigned local_dir_find(const struct local_place *to, struct local_place *at,
 			struct local_entry found[LOCAL_MEMBERS]);

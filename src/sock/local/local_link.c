@@ -17,7 +17,7 @@
 #include "sock/local/local_dir.h"
 #include "sock/local/local_link_internal.h"
 
-#define PROTOCOL 2u
+#define PROTOCOL 3u
 #define SEGMENT_LINK 1u /* kind of a segment */
 #define EVENTS_MAX 16
 #define MESSAGES_MAX 64 /* of one link, before the others' are looked at */

@@ -45,16 +45,18 @@ enum local_message_kind {
 
 #define LOCAL_FDS 4 /* most descriptors of a message */
 
-/* Addresses and ports in network order. */
+/* Ports in network order. */
 struct local_message {
 	uint32_t kind;
 	uint32_t number; /* of the connection; HELLO: the version of the protocol */
 	uint32_t socket; /* the receiver's number in the directory */
 	uint32_t size;	 /* as the kind says */
-	uint32_t from, to;
+	struct inaddr from, to;
 	uint16_t from_port, to_port;
-	uint32_t value[3]; /* as the kind says; HELLO: the initiator's name */
+	uint32_t value[5]; /* as the kind says; HELLO: the initiator's name */
 };
+
+_Static_assert(sizeof(struct local_message) == 72, "without padding");
 
 struct local_link;
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local.h"
 #include "sock/local/local_dir.h"
@@ -51,8 +52,15 @@ static struct local_listener *find_listener(uint32_t socket)
 bool local_may_listen(const struct inet_sock *so)
 {
 	/* SO_REUSEPORT: the kernel chooses, also sockets of others.  TCP_DEFER_ACCEPT: it waits. */
-	return local_available() && so->family == AF_INET && !so->opt->bind_ifindex &&
-	       !so->opt->reuseport && !so->opt->defer_accept;
+	return local_available() && !so->opt->bind_ifindex && !so->opt->reuseport &&
+	       !so->opt->defer_accept;
+}
+
+struct local_place local_place_of(const struct inet_sock *so, enum local_proto proto)
+{
+	bool all6 = addr_is_any(&so->local.addr) && !addr_is_v4(&so->local.addr);
+
+	return (struct local_place){proto, so->local, all6 && sock_has_ipv4(so)};
 }
 
 bool local_listen(struct inet_sock *so)
@@ -68,7 +76,7 @@ bool local_listen(struct inet_sock *so)
 	if (!l)
 		return false;
 	l->ref = sock_ref_of(so);
-	l->place = (struct local_place){LOCAL_TCP, so->local};
+	l->place = local_place_of(so, LOCAL_TCP);
 	list_init(&l->pending);
 	local_lock();
 	if (!listeners.next)
@@ -158,17 +166,14 @@ static const struct local_end_ops pending_ops = {.notice = on_pending_notice,
 
 bool local_is_address(const struct inaddr *addr)
 {
-	return addr_is_loopback(addr) || link_of_addr(addr);
+	return addr_is_loopback(addr) || (!addr_needs_scope(addr) && link_of_addr(addr));
 }
 
-static bool is_for(const struct local_listener *l, const struct local_message *m)
+bool local_is_for(const struct local_place *place, const struct local_message *m)
 {
-	struct inaddr from = addr_v4(m->from), to = addr_v4(m->to);
-	const struct endpoint *at = &l->place.at;
-
-	return m->to_port == at->port && local_may_come_from(m->from_port) &&
-	       local_is_address(&from) &&
-	       (addr_is_any(&at->addr) ? local_is_address(&to) : addr_eq(&at->addr, &to));
+	return m->to_port == place->at.port && addr_is_v4(&m->from) == addr_is_v4(&m->to) &&
+	       local_place_has(place, &m->to) && local_is_address(&m->from) &&
+	       (addr_eq(&place->at.addr, &m->to) || local_is_address(&m->to));
 }
 
 /* The new connection, with the options of its listener; NULL: no memory, or it does not listen. */
@@ -186,8 +191,8 @@ static struct inet_sock *new_child(const struct local_listener *l, const struct 
 		child->rcvtimeo = __atomic_load_n(&listener->rcvtimeo, __ATOMIC_RELAXED);
 		child->sndtimeo = __atomic_load_n(&listener->sndtimeo, __ATOMIC_RELAXED);
 		child->family = listener->family;
-		child->local = (struct endpoint){.addr = addr_v4(m->to), .port = m->to_port};
-		child->remote = (struct endpoint){.addr = addr_v4(m->from), .port = m->from_port};
+		child->local = (struct endpoint){.addr = m->to, .port = m->to_port};
+		child->remote = (struct endpoint){.addr = m->from, .port = m->from_port};
 		child->verdict = VERDICT_LOCAL;
 		child->raw_twin = true;
 	}
@@ -350,7 +355,7 @@ bool local_take_connect(struct local_link *link, const struct local_message *m, 
 	if (!p)
 		return false;
 	l = listeners.next ? find_listener(m->socket) : NULL;
-	if (!l || !is_for(l, m)) {
+	if (!l || !local_is_for(&l->place, m) || !local_may_come_from(m->from_port)) {
 		list_init(&p->link);
 		drop_pending(p, true);
 		return true;

@@ -256,10 +256,10 @@ static int tell(struct inet_sock *so, struct local_link *link)
 		.number = shm->end.number,
 		.socket = local_side_of(so),
 		.size = shm->in.capacity,
-		.to = shm->slot,
 		.value = {(uint32_t)shm->token, (uint32_t)(shm->token >> 32),
 			  /* orders nothing: this side wrote it */
-			  (uint32_t)__atomic_load_n(&our_side(so)->moves, __ATOMIC_RELAXED)},
+			  (uint32_t)__atomic_load_n(&our_side(so)->moves, __ATOMIC_RELAXED),
+			  shm->slot},
 	};
 
 	return local_link_send(link, &message, shm->own.fd);
@@ -415,7 +415,7 @@ static bool adopt(struct inet_sock *so, struct local_link *link, const struct lo
 	struct shm_state *shm = &so->shm;
 	bool first = !shm->own.base;
 
-	if (first && (!memory->base || !change_memory(so, memory, m->to)))
+	if (first && (!memory->base || !change_memory(so, memory, m->value[3])))
 		return false;
 	leave_link(so);
 	if (first) {

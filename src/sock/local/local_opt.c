@@ -6,13 +6,16 @@
 
 #include "base/sys.h"
 #include "base/user.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local_sock.h"
 #include "sock/options/sock_opt.h"
 #include "sock/tcp/tcp_sock.h"
 
 #define LOOPBACK_MTU 65535  /* as IP_MTU has it */
+#define LOOPBACK_MTU6 65536 /* as IPV6_MTU has it */
 #define LOOPBACK_MSS 65483  /* as the kernel's, with timestamps */
+#define LOOPBACK_MSS6 65464
 #define WINDOW_INITIAL 10   /* segments */
 #define ROUND_TRIP 20	    /* microseconds: of the kernel's loopback */
 #define STATE_ESTABLISHED 1 /* as the kernel numbers them */
@@ -24,8 +27,20 @@
 union answer {
 	int n;
 	struct tcp_info info;
-	struct sockaddr_in peer;
+	struct sockaddr_in6 peer;
+	struct ip6_mtuinfo path;
 };
+
+/* What a connection of the kernel over the loopback interface has. */
+static int mtu_of(const struct inet_sock *so)
+{
+	return addr_is_v4(&so->remote.addr) ? LOOPBACK_MTU : LOOPBACK_MTU6;
+}
+
+static uint32_t mss_of(const struct inet_sock *so)
+{
+	return addr_is_v4(&so->remote.addr) ? LOOPBACK_MSS : LOOPBACK_MSS6;
+}
 
 static uint8_t state_of(struct inet_sock *so)
 {
@@ -40,7 +55,6 @@ static uint8_t state_of(struct inet_sock *so)
 	return so->shut_wr ? STATE_FIN_WAIT2 : STATE_ESTABLISHED;
 }
 
-/* What a connection of the kernel over the loopback interface would say. */
 static void fill_info(struct inet_sock *so, struct tcp_info *info)
 {
 	struct shm_state *shm = &so->shm;
@@ -50,9 +64,9 @@ static void fill_info(struct inet_sock *so, struct tcp_info *info)
 	info->tcpi_snd_wscale = info->tcpi_rcv_wscale = 7;
 	info->tcpi_rto = 200000;
 	info->tcpi_ato = 40000;
-	info->tcpi_snd_mss = info->tcpi_advmss = LOOPBACK_MSS;
+	info->tcpi_snd_mss = info->tcpi_advmss = mss_of(so);
 	info->tcpi_rcv_mss = 536;
-	info->tcpi_pmtu = LOOPBACK_MTU;
+	info->tcpi_pmtu = (uint32_t)mtu_of(so);
 	info->tcpi_rtt = ROUND_TRIP;
 	info->tcpi_rttvar = ROUND_TRIP / 2;
 	info->tcpi_min_rtt = ROUND_TRIP;
@@ -85,7 +99,7 @@ static socklen_t answer_socket(struct inet_sock *so, int name, union answer *ans
 		answer->n = local_conn_take_error(so);
 		return sizeof(answer->n);
 	case SO_PEERNAME:
-		endpoint_to_sockaddr(&so->remote, AF_INET, (struct sockaddr *)&answer->peer, &len);
+		sock_addr_write(so, &so->remote, (struct sockaddr *)&answer->peer, &len);
 		return len;
 	case SO_RCVBUF:
 	case SO_SNDBUF:
@@ -110,7 +124,7 @@ static socklen_t answer_tcp(struct inet_sock *so, int name, union answer *answer
 		fill_info(so, &answer->info);
 		return sizeof(answer->info);
 	case TCP_MAXSEG:
-		answer->n = opt->maxseg ? opt->maxseg : LOOPBACK_MSS;
+		answer->n = opt->maxseg ? opt->maxseg : (int)mss_of(so);
 		break;
 	case TCP_KEEPCNT:
 		answer->n = opt->keepalive.probes;
@@ -136,6 +150,33 @@ static socklen_t answer_tcp(struct inet_sock *so, int name, union answer *answer
 	return sizeof(answer->n);
 }
 
+static socklen_t answer_ip(const struct inet_sock *so, int name, union answer *answer)
+{
+	if (name != IP_MTU)
+		return 0;
+	answer->n = mtu_of(so);
+	return sizeof(answer->n);
+}
+
+static socklen_t answer_ipv6(struct inet_sock *so, int name, union answer *answer)
+{
+	if (so->family != AF_INET6)
+		return 0;
+	if (name == IPV6_PATHMTU) {
+		answer->path.ip6m_mtu = (uint32_t)mtu_of(so);
+		return sizeof(answer->path);
+	}
+	if (name == IPV6_MTU)
+		answer->n = mtu_of(so);
+	else if (name == IPV6_ADDRFORM && state_of(so) == STATE_ESTABLISHED)
+		answer->n = so->family;
+	else if (name == IPV6_V6ONLY && so->unbound_v6only) /* the library has set it */
+		answer->n = 0;
+	else
+		return 0;
+	return sizeof(answer->n);
+}
+
 static socklen_t answer_any(struct inet_sock *so, struct ring *ring, int level, int name,
 			    union answer *answer)
 {
@@ -144,12 +185,19 @@ static socklen_t answer_any(struct inet_sock *so, struct ring *ring, int level, 
 	ring_poll(ring);
 	if (level == SOL_SOCKET)
 		return answer_socket(so, name, answer);
-	if (level == IPPROTO_TCP)
-		return so->shm.shared ? answer_tcp(so, name, answer) : 0;
-	if (level != IPPROTO_IP || name != IP_MTU)
+	if (level == IPPROTO_IP)
+		return answer_ip(so, name, answer);
+	if (!so->shm.shared)
 		return 0;
-	answer->n = LOOPBACK_MTU;
-	return sizeof(answer->n);
+	if (level == IPPROTO_IPV6)
+		return answer_ipv6(so, name, answer);
+	return level == IPPROTO_TCP ? answer_tcp(so, name, answer) : 0;
+}
+
+/* Does the kernel refuse so short a buffer? */
+static bool is_too_short(int level, int name, socklen_t len, socklen_t size)
+{
+	return level == IPPROTO_IPV6 && name == IPV6_PATHMTU && len < size;
 }
 
 int local_get_option(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
@@ -169,7 +217,9 @@ int local_get_option(struct sock_ref ref, int level, int name, void *val, sockle
 		return sock_getsockopt(ref, level, name, val, len);
 	if (user_read(&n, len, sizeof(n)))
 		return -EFAULT;
-	if ((int)n < 0 || (name == SO_PEERNAME && level == SOL_SOCKET && n > size))
+	if (((int)n < 0 && level != IPPROTO_IPV6) ||
+	    (name == SO_PEERNAME && level == SOL_SOCKET && n > size) ||
+	    is_too_short(level, name, n, size))
 		return -EINVAL;
 	n = n > size ? size : n;
 	return user_write(val, &answer, n) || user_write(len, &n, sizeof(n)) ? -EFAULT : 0;

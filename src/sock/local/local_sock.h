@@ -35,6 +35,7 @@
 
 #include "base/sys.h"
 #include "sock/core/kind.h"
+#include "sock/local/local_dir.h"
 #include "sock/local/local_link.h"
 #include "sock/local/local_quick_list.h"
 
@@ -219,8 +220,15 @@ void local_listen_forget(void);
 bool local_take_connect(struct local_link *link, const struct local_message *message, int *fds,
 			unsigned n);
 
-/* A peer of the same user may claim what it likes, but not to be another host.  No ring held. */
+/* Control lock: where a bound socket is found. */
+struct local_place local_place_of(const struct inet_sock *so, enum local_proto proto);
+/*
+ * A peer of the same user may claim what it likes, but not to be another host.  A message does not
+ * tell the scope of an address, so those that have one are none.  No ring held.
+ */
 bool local_is_address(const struct inaddr *addr);
+/* Can a receiver that is registered there get what the message asks for?  No ring held. */
+bool local_is_for(const struct local_place *place, const struct local_message *m);
 
 /* ---- local_opt.c ---------------------------------------------------------------------------- */
 

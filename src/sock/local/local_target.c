@@ -72,7 +72,7 @@ static struct local_target *find_target(const struct local_target *like)
 		uint32_t state = __atomic_load_n(&t->state, __ATOMIC_RELAXED);
 
 		if (t->process == like->process && t->socket == like->socket &&
-		    t->from == like->from && t->to == like->to &&
+		    addr_eq(&t->from, &like->from) && addr_eq(&t->to, &like->to) &&
 		    ((state == TARGET_OPEN && (!t->port || t->port == like->asked_port)) ||
 		     (state == TARGET_ASKED && t->asked_port == like->asked_port)))
 			return t;
@@ -146,6 +146,14 @@ static int begin_target(const struct local_target *like, const struct endpoint *
 	return rc;
 }
 
+/* The addresses of IPv6 have the numbers that the receiver has given them, which it checks. */
+static struct record_addrs addrs_of(const struct local_target *t, uint32_t numbers)
+{
+	if (addr_is_v4(&t->to))
+		return (struct record_addrs){addr_v4_of(&t->from), addr_v4_of(&t->to), 0};
+	return (struct record_addrs){numbers >> 16, numbers & 0xffff, RECORD_IPV6};
+}
+
 /* holder: the ring of LOCAL_RECORDS; consumes fd.  0 or -errno. */
 static int open_target(struct local_target *t, const struct local_message *m, int fd)
 {
@@ -188,6 +196,7 @@ bool local_take_records(struct local_link *link, const struct local_message *m, 
 	} else {
 		local_link_answered(link);
 		t->port = m->value[1] ? t->asked_port : 0;
+		t->record = addrs_of(t, m->value[2]);
 		set_state(t, TARGET_OPEN);
 	}
 	ring_release_cold(local_ring());
@@ -200,7 +209,7 @@ static bool is_plain(const struct inet_sock *so, const struct endpoint *to)
 {
 	return !so->opt->bind_ifindex && !so->opt->dontroute && !so->opt->uc_ifindex &&
 	       !addr_is_any(&to->addr) && !addr_is_multicast(&to->addr) &&
-	       !addr_is_broadcast(&to->addr);
+	       !addr_is_broadcast(&to->addr) && !addr_needs_scope(&to->addr);
 }
 
 struct receivers {
@@ -212,7 +221,7 @@ struct receivers {
 
 static bool find_receivers(const struct endpoint *to, struct receivers *all)
 {
-	struct local_place place = {LOCAL_UDP, *to};
+	struct local_place place = {.proto = LOCAL_UDP, .at = *to};
 
 	all->n = local_dir_find(&place, &all->at, all->found);
 	all->shared = false;
@@ -241,8 +250,8 @@ static int find_open(struct inet_sock *so, const struct endpoint *to, const stru
 		return -ENOENT;
 	like.process = entry->process;
 	like.socket = entry->socket;
-	like.from = addr_v4_of(&from.addr);
-	like.to = addr_v4_of(&to->addr);
+	like.from = from.addr;
+	like.to = to->addr;
 	local_lock();
 	if (!targets.next)
 		list_init(&targets);
@@ -254,6 +263,7 @@ static int find_open(struct inet_sock *so, const struct endpoint *to, const stru
 	if (!rc) {
 		found->src = from.addr;
 		found->local = (struct local_target_ref){.target = t, .gen = t->gen};
+		found->record = t->record;
 		rc = __atomic_load_n(&t->state, __ATOMIC_RELAXED) == TARGET_OPEN ? 0 : -EINPROGRESS;
 	}
 	local_unlock();

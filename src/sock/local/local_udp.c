@@ -3,6 +3,7 @@
 #include "sock/local/local_udp.h"
 
 #include <errno.h>
+#include <net/ethernet.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -15,7 +16,6 @@
 #include "sock/udp/udp_sock.h"
 
 #define WRITERS_PATIENCE NSEC_PER_SEC /* with those that are in the middle of a record */
-#define HEADERS (ETH_HDR + IP4_HDR + UDP_HDR)
 
 static struct list receivers;  /* lock */
 static uint32_t last_receiver; /* lock */
@@ -28,29 +28,33 @@ const struct sock_ops local_udp_ops[HOLD_MODES] = {
 
 /* ---- records become datagrams (holder) ------------------------------------------------------ */
 
-bool local_may_have(const struct local_udp *l, uint32_t addr)
+uint32_t local_address_at(const struct local_udp *l, const struct inaddr *addr)
 {
-	struct inaddr in = addr_v4(addr);
+	uint32_t i = 0;
 
-	if (addr_is_loopback(&in))
-		return true;
-	for (uint32_t i = 0; i < l->n_addrs; i++) {
-		if (l->addrs[i] == addr)
-			return true;
-	}
-	return false;
+	while (i < l->n_addrs && !addr_eq(&l->addrs[i], addr))
+		i++;
+	return i < l->n_addrs ? i : LOCAL_NO_ADDRESS;
+}
+
+/* Of the family that the record says, and one that the receiver has agreed to? */
+static bool is_address(const struct local_udp *l, const struct record_header *h,
+		       const struct inaddr *addr)
+{
+	if (h->flags & RECORD_IPV6)
+		return !addr_is_v4(addr);
+	return addr_is_loopback(addr) || local_address_at(l, addr) != LOCAL_NO_ADDRESS;
 }
 
 bool local_is_possible(const struct local_udp *l, const struct record_header *h)
 {
-	const struct endpoint *at = &l->place.at;
+	struct inaddr from = local_record_addr(l, h, h->from), to = local_record_addr(l, h, h->to);
 
-	if (h->to_port != at->port || !h->from_port ||
-	    (ntohs(h->from_port) < 1024 && !l->may_be_low))
+	if (h->to_port != l->place.at.port || !h->from_port ||
+	    addr_is_v4(&from) != addr_is_v4(&to) || (ntohs(h->from_port) < 1024 && !l->may_be_low))
 		return false;
-	if (addr_is_any(&at->addr) ? !local_may_have(l, h->to) : h->to != addr_v4_of(&at->addr))
-		return false;
-	return local_may_have(l, h->from);
+	return local_place_has(&l->place, &to) && is_address(l, h, &from) &&
+	       (addr_eq(&l->place.at.addr, &to) || is_address(l, h, &to));
 }
 
 static void put16(uint8_t *at, size_t value)
@@ -59,13 +63,8 @@ static void put16(uint8_t *at, size_t value)
 	at[1] = (uint8_t)value;
 }
 
-/* The headers that the datagram would have on a wire, without checksums. */
-static void put_headers(uint8_t *frame, const struct record_header *h)
+static void put_ip4(uint8_t *ip, const struct record_header *h)
 {
-	uint8_t *ip = frame + ETH_HDR, *udp = ip + IP4_HDR;
-
-	memset(frame, 0, HEADERS);
-	frame[12] = 8; /* IPv4 */
 	ip[0] = 0x45;
 	ip[1] = h->tos;
 	put16(ip + 2, IP4_HDR + UDP_HDR + (size_t)h->len);
@@ -73,6 +72,34 @@ static void put_headers(uint8_t *frame, const struct record_header *h)
 	ip[9] = IPPROTO_UDP;
 	memcpy(ip + 12, &h->from, 4);
 	memcpy(ip + 16, &h->to, 4);
+}
+
+static void put_ip6(uint8_t *ip, const struct record_header *h, const struct local_udp *l)
+{
+	struct inaddr from = local_record_addr(l, h, h->from), to = local_record_addr(l, h, h->to);
+
+	ip[0] = (uint8_t)(0x60 | h->tos >> 4);
+	ip[1] = (uint8_t)(h->tos << 4);
+	put16(ip + 4, UDP_HDR + (size_t)h->len);
+	ip[6] = IPPROTO_UDP;
+	ip[7] = h->ttl;
+	memcpy(ip + 8, &from, 16);
+	memcpy(ip + 24, &to, 16);
+}
+
+/* The headers that the datagram would have on a wire, without checksums. */
+static void put_headers(uint8_t *frame, size_t ip_size, const struct record_header *h,
+			const struct local_udp *l)
+{
+	bool ipv6 = h->flags & RECORD_IPV6;
+	uint8_t *ip = frame + ETH_HDR, *udp = ip + ip_size;
+
+	memset(frame, 0, ETH_HDR + ip_size + UDP_HDR);
+	put16(frame + 12, ipv6 ? ETHERTYPE_IPV6 : ETHERTYPE_IP);
+	if (ipv6)
+		put_ip6(ip, h, l);
+	else
+		put_ip4(ip, h);
 	memcpy(udp, &h->from_port, 2);
 	memcpy(udp + 2, &h->to_port, 2);
 	put16(udp + 4, UDP_HDR + (size_t)h->len);
@@ -82,21 +109,23 @@ static void put_headers(uint8_t *frame, const struct record_header *h)
 static struct pkt *new_frame(const struct local_udp *l)
 {
 	const struct record_header *h = &l->reader.record.header;
-	struct pkt *pkt = pkt_blank(HEADERS + (uint32_t)h->len);
+	size_t ip_size = h->flags & RECORD_IPV6 ? IP6_HDR : IP4_HDR;
+	uint16_t headers = (uint16_t)(ETH_HDR + ip_size + UDP_HDR);
+	struct pkt *pkt = pkt_blank(headers + (uint32_t)h->len);
 	struct iovec iov;
 
 	if (!pkt)
 		return NULL;
-	iov = (struct iovec){pkt->frame + HEADERS, h->len};
-	put_headers(pkt->frame, h);
+	iov = (struct iovec){pkt->frame + headers, h->len};
+	put_headers(pkt->frame, ip_size, h, l);
 	if (record_ring_copy(&l->reader, 0, &iov, 1) < 0) {
 		pkt_free(pkt);
 		return NULL;
 	}
-	pkt->frame_len = HEADERS + (uint32_t)h->len;
+	pkt->frame_len = headers + (uint32_t)h->len;
 	pkt->l3 = ETH_HDR;
-	pkt->l4 = ETH_HDR + IP4_HDR;
-	pkt->off = HEADERS;
+	pkt->l4 = headers - UDP_HDR;
+	pkt->off = headers;
 	pkt->len = h->len;
 	return pkt;
 }
@@ -104,12 +133,13 @@ static struct pkt *new_frame(const struct local_udp *l)
 /* The record that was peeked is consumed. */
 static void deliver(struct local_udp *l, struct inet_sock *so)
 {
+	const struct record_header *h = &l->reader.record.header;
+	struct inaddr from = local_record_addr(l, h, h->from);
 	struct ring *home = sock_home(so);
 	struct pkt *pkt = NULL;
 	enum drop reason = DROP_NONE;
 
-	if (local_is_possible(l, &l->reader.record.header) &&
-	    local_hears(so, &l->reader.record.header))
+	if (local_is_possible(l, h) && local_hears(so, &from, h->from_port))
 		pkt = new_frame(l);
 	record_ring_consume(&l->reader);
 	if (!pkt)
@@ -205,7 +235,7 @@ struct local_udp *local_udp_part(struct inet_sock *so)
 	struct ring *ring;
 
 	control_assert_held();
-	if (l || !local_available() || so->family != AF_INET)
+	if (l || !local_available())
 		return l;
 	l = mem_zalloc(sizeof(*l));
 	if (!l)
@@ -259,7 +289,7 @@ static void enter(struct local_udp *l, const struct inet_sock *so)
 
 	if (is_shared(so) && !cookie)
 		return;
-	l->place = (struct local_place){LOCAL_UDP, so->local};
+	l->place = local_place_of(so, LOCAL_UDP);
 	l->connected = so->udp.connected;
 	local_lock();
 	if (!receivers.next)
@@ -279,11 +309,12 @@ static void enter(struct local_udp *l, const struct inet_sock *so)
 /* The entry stays: the program belongs to all sockets of the port. */
 void local_filtered(const struct inet_sock *so)
 {
-	struct local_place place = {LOCAL_UDP, so->local};
 	struct local_entry entry = {.cookie = LOCAL_COOKIE_FILTER};
+	struct local_place place;
 
 	if (so->inet != INET_UDP || !so->bound || !local_available())
 		return;
+	place = local_place_of(so, LOCAL_UDP);
 	local_lock();
 	entry.process = local_name();
 	entry.socket = ++last_receiver;

@@ -44,6 +44,7 @@
 #include "sock/local/local_quick_list.h"
 
 #define LOCAL_ADDRESSES 16u /* not of 127.0.0.0/8, that records may have, for each receiver */
+#define LOCAL_NO_ADDRESS LOCAL_ADDRESSES
 
 /* What the kernel has for a receiver: local_turn.c.  holder */
 struct local_twin {
@@ -59,7 +60,7 @@ struct local_twin {
 
 /* A destination that the kernel serves. */
 struct local_kernels {
-	uint64_t hash;
+	struct endpoint to;
 	uint32_t looked; /* local_dir_generation() before no receiver was found */
 };
 
@@ -88,8 +89,9 @@ struct local_udp {
 	/* holder */
 	struct segment segment; /* not open: nobody has asked yet */
 	struct record_ring_reader reader;
-	uint32_t closed; /* how many rings it had before this one */
-	uint32_t addrs[LOCAL_ADDRESSES], n_addrs;
+	uint32_t closed;		      /* how many rings it had before this one */
+	struct inaddr addrs[LOCAL_ADDRESSES]; /* one of IPv6 is named by its index in records */
+	uint32_t n_addrs;
 	uint32_t dropped; /* as the ring had it when it was last looked at */
 	uint64_t memory;
 	bool may_be_low;	  /* it believes that a peer has a low port */
@@ -105,14 +107,15 @@ struct local_target {
 	struct list link;
 	uint64_t process; /* the receiver */
 	uint32_t socket;
-	uint32_t from, to; /* addresses that the receiver has agreed to */
-	uint16_t port;	   /* of the only sender that it hears, or 0 */
+	struct inaddr from, to; /* addresses that the receiver has agreed to */
+	uint16_t port;		/* of the only sender that it hears, or 0 */
 	uint16_t asked_port;
 	/* holder to write, any to read; a futex */
 	uint32_t state;
 	/* holder to write */
 	uint32_t gen; /* it changes when the target is asked, and when it ends */
 	/* holder */
+	struct record_addrs record; /* in the state TARGET_OPEN */
 	struct local_end end;
 	struct segment segment;
 	struct record_ring_writer writer;
@@ -129,8 +132,8 @@ extern const struct sock_ops local_udp_ops[HOLD_MODES];
 struct local_udp *local_receiver(uint32_t socket);
 /* control lock, or lock: holds the socket's home, also of one that ends.  NULL: a ring is held. */
 struct ring *local_hold_home(struct local_udp *l);
-/* holder: can a record have this address of the host? */
-bool local_may_have(const struct local_udp *l, uint32_t addr);
+/* holder: the index of an address of the host that records may have; LOCAL_NO_ADDRESS: it is not there. */
+uint32_t local_address_at(const struct local_udp *l, const struct inaddr *addr);
 /* control lock: the ring besides home that the socket's datagrams come by; NULL: none. */
 struct ring *local_udp_ring(const struct inet_sock *so);
 #define LOCAL_PULL_MAX 64 /* records that one notice makes datagrams of */
@@ -184,11 +187,19 @@ void local_targets_forget(void);
 /* holder: could the kernel have delivered a datagram with these addresses? */
 bool local_is_possible(const struct local_udp *l, const struct record_header *h);
 
-/* Does a receiver hear this sender?  Connected, it hears its peer only. */
-static inline bool local_hears(const struct inet_sock *so, const struct record_header *h)
+/* holder: an address of a record; any address: it has none, whatever a writer says. */
+static inline struct inaddr local_record_addr(const struct local_udp *l,
+					      const struct record_header *h, uint32_t addr)
 {
-	return !so->udp.connected ||
-	       (so->remote.port == h->from_port && addr_v4_of(&so->remote.addr) == h->from);
+	if (!(h->flags & RECORD_IPV6))
+		return addr_v4(addr);
+	return addr < l->n_addrs ? l->addrs[addr] : addr_v4_any();
+}
+
+/* Does a receiver hear this sender?  Connected, it hears its peer only. */
+static inline bool local_hears(const struct inet_sock *so, const struct inaddr *from, uint16_t port)
+{
+	return !so->udp.connected || (so->remote.port == port && addr_eq(&so->remote.addr, from));
 }
 
 /* holder: the target of a destination, if it can be written to; else NULL. */

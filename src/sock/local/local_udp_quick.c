@@ -54,13 +54,19 @@ LOCAL_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 	struct record_header header;
 	ssize_t n;
 
-	if (so->udp.head || so->noted | so->told || !l || !l->segment.base)
+	if (so->udp.head || so->noted | so->told || !l || !l->segment.base ||
+	    (from && so->family != AF_INET))
 		return -EAGAIN;
 	n = record_ring_read_at_once(&l->reader, &header, buf, len);
 	if (__builtin_expect(n < 0, 0))
 		return -EAGAIN;
-	if (__builtin_expect(!local_hears(so, &header), 0) ||
-	    (from && __builtin_expect(!local_is_possible(l, &header), 0)))
+	if (__builtin_expect(so->udp.connected, 0)) {
+		struct inaddr addr = local_record_addr(l, &header, header.from);
+
+		if (!local_hears(so, &addr, header.from_port))
+			return -EAGAIN;
+	}
+	if (from && __builtin_expect(!local_is_possible(l, &header), 0))
 		return -EAGAIN;
 	if (from)
 		*from = (struct sockaddr_in){.sin_family = AF_INET,

@@ -25,6 +25,7 @@ struct writer {
 	/* set before it is admitted */
 	struct sock_ref ref; /* of the receiver */
 	uint32_t number;
+	uint32_t addrs;	   /* the indices of its address and of that it sends to */
 	uint32_t closed;   /* as local_udp.closed was */
 	bool to_connected; /* the receiver heard its peer only */
 	/* posted when it is gone; the writer's owner from then on */
@@ -182,16 +183,6 @@ bool local_writers_end(struct local_udp *l)
 
 /* ---- LOCAL_ASK (lock, internal thread) ------------------------------------------------------- */
 
-/* No ring held. */
-static bool is_for(const struct local_udp *l, const struct local_message *m)
-{
-	struct inaddr from = addr_v4(m->from), to = addr_v4(m->to);
-	const struct endpoint *at = &l->place.at;
-
-	return m->to_port == at->port && local_is_address(&from) &&
-	       (addr_is_any(&at->addr) ? local_is_address(&to) : addr_eq(&at->addr, &to));
-}
-
 /* A power of two cells for what SO_RCVBUF allows, and one datagram more. */
 static uint32_t cells_for(uint32_t limit)
 {
@@ -228,29 +219,29 @@ static int open_ring(struct local_udp *l)
 }
 
 /* holder: records may have this address from now on. */
-static int add_address(struct local_udp *l, uint32_t addr)
+static int add_address(struct local_udp *l, const struct inaddr *addr)
 {
-	if (local_may_have(l, addr))
+	if ((addr_is_v4(addr) && addr_is_loopback(addr)) ||
+	    local_address_at(l, addr) != LOCAL_NO_ADDRESS)
 		return 0;
 	if (l->n_addrs == LOCAL_ADDRESSES)
 		return -ENOBUFS;
-	l->addrs[l->n_addrs++] = addr;
+	l->addrs[l->n_addrs++] = *addr;
 	return 0;
 }
 
 /* holder of home: lets the process write, as w->number.  0 or -errno: it is refused. */
 static int admit(struct writer *w, struct local_udp *l, const struct local_message *m)
 {
-	struct record_header asks = {.from = m->from, .from_port = m->from_port};
 	int number, rc;
 
-	if (!local_hears(inet_of(l->ref.sk), &asks))
+	if (!local_hears(inet_of(l->ref.sk), &m->from, m->from_port))
 		return -ECONNREFUSED;
 	rc = open_ring(l);
 	if (!rc)
-		rc = add_address(l, m->from);
+		rc = add_address(l, &m->from);
 	if (!rc)
-		rc = add_address(l, m->to);
+		rc = add_address(l, &m->to);
 	if (rc)
 		return rc;
 	number = record_ring_add_writer(&l->reader);
@@ -258,6 +249,7 @@ static int admit(struct writer *w, struct local_udp *l, const struct local_messa
 		return number;
 	w->number = (uint32_t)number;
 	w->ref = l->ref;
+	w->addrs = local_address_at(l, &m->from) << 16 | local_address_at(l, &m->to);
 	w->closed = l->closed;
 	w->to_connected = inet_of(l->ref.sk)->udp.connected;
 	return 0;
@@ -273,6 +265,7 @@ static int answer(struct local_link *link, const struct local_message *m, const 
 		out.size = w->to->reader.cells;
 		out.value[0] = w->number;
 		out.value[1] = w->to_connected;
+		out.value[2] = w->addrs;
 		fd = w->to->segment.fd;
 	}
 	return local_link_send(link, &out, fd);
@@ -313,7 +306,7 @@ bool local_take_ask(struct local_link *link, const struct local_message *m, int 
 	bool good;
 
 	unix_socket_close_fds(fds, n);
-	if (l && !is_for(l, m))
+	if (l && !local_is_for(&l->place, m))
 		l = NULL;
 	if (!ring_hold_cold(local_ring()))
 		return false;

@@ -273,7 +273,7 @@ int tcp_set_option(struct sock_ref ref, int level, int name, const void *val, so
 	if (level == IPPROTO_TCP)
 		rc = check_set(ref, name, val, len);
 	if (so->family == AF_INET6 && level == IPPROTO_IPV6 && name == IPV6_V6ONLY &&
-	    sock_has_connection(so) && (!val || !user_read(&value, val, sizeof(value))))
+	    sock_is_connection(so) && (!val || !user_read(&value, val, sizeof(value))))
 		rc = -EINVAL; /* as for a socket that has a port, which the twin may not */
 	return rc ? rc : SOCK_KERNEL;
 }

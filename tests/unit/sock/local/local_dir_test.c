@@ -33,7 +33,7 @@ static void open_it(void)
 
 	assert_int_equal(local_dir_open(base, nobody_is_dead), 0);
 	assert_int_equal(stat("/proc/self/ns/net", &st), 0);
-	snprintf(inside, sizeof(inside), "%s/local1-%lu", base, (unsigned long)st.st_ino);
+	snprintf(inside, sizeof(inside), "%s/local2-%lu", base, (unsigned long)st.st_ino);
 }
 
 static int setup(void **state)
@@ -55,10 +55,14 @@ static int teardown(void **state)
 
 static struct local_place place_of(enum local_proto proto, const char *addr, uint16_t port)
 {
+	struct local_place place = {.proto = proto, .at.port = htons(port)};
 	struct in_addr in;
 
-	assert_int_equal(inet_pton(AF_INET, addr, &in), 1);
-	return (struct local_place){proto, {.addr = addr_v4(in.s_addr), .port = htons(port)}};
+	if (inet_pton(AF_INET, addr, &in) == 1)
+		place.at.addr = addr_v4(in.s_addr);
+	else
+		assert_int_equal(inet_pton(AF_INET6, addr, &place.at.addr), 1);
+	return place;
 }
 
 static void add(enum local_proto proto, const char *addr, uint16_t port, uint64_t process,
@@ -96,6 +100,65 @@ static void test_an_exact_address_precedes_any_address(void **state)
 	assert_int_equal(found[0].process, 7);
 	assert_int_equal(find(LOCAL_UDP, "127.0.0.1", 80, found), 0);
 	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 81, found), 0);
+}
+
+static void test_any_address_is_of_one_family_or_of_both(void **state)
+{
+	struct local_place both = place_of(LOCAL_TCP, "::", 80);
+	struct local_entry found[LOCAL_MEMBERS], dual = {.process = 9, .socket = 3};
+
+	add(LOCAL_TCP, "0.0.0.0", 81, 7, 1);
+	add(LOCAL_TCP, "::", 81, 8, 2);
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 81, found), 1);
+	assert_int_equal(found[0].process, 7);
+	assert_int_equal(find(LOCAL_TCP, "::1", 81, found), 1);
+	assert_int_equal(found[0].process, 8);
+
+	both.ipv4 = true;
+	assert_int_equal(local_dir_add(&both, &dual), 0);
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 80, found), 1);
+	assert_int_equal(found[0].process, 9);
+	assert_int_equal(find(LOCAL_TCP, "fd00::1", 80, found), 1);
+	assert_int_equal(found[0].process, 9);
+	add(LOCAL_TCP, "fd00::1", 80, 6, 1);
+	assert_int_equal(find(LOCAL_TCP, "fd00::1", 80, found), 1);
+	assert_int_equal(found[0].process, 6);
+	assert_int_equal(find(LOCAL_TCP, "fd00::2", 80, found), 1);
+	assert_int_equal(found[0].process, 9);
+	local_dir_remove(&both, &dual);
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 80, found), 0);
+	assert_int_equal(find(LOCAL_TCP, "::1", 80, found), 0);
+}
+
+static void test_a_place_has_the_addresses_of_its_family(void **state)
+{
+	static const struct {
+		const char *at;
+		bool ipv4;
+		const char *to;
+		bool has;
+	} rows[] = {
+		{"127.0.0.1", false, "127.0.0.1", true},
+		{"127.0.0.1", false, "127.0.0.2", false},
+		{"0.0.0.0", false, "127.0.0.1", true},
+		{"0.0.0.0", false, "::1", false},
+		{"::", false, "::1", true},
+		{"::", false, "127.0.0.1", false},
+		{"::", true, "::1", true},
+		{"::", true, "127.0.0.1", true},
+		{"::1", false, "::1", true},
+		{"::1", false, "127.0.0.1", false},
+		{"0.0.0.0", false, "0.0.0.0", false},
+		{"::", true, "::", false},
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct local_place at = place_of(LOCAL_UDP, rows[i].at, 1),
+				   to = place_of(LOCAL_UDP, rows[i].to, 1);
+
+		at.ipv4 = rows[i].ipv4;
+		assert_int_equal(local_place_has(&at, &to.at.addr), rows[i].has);
+	}
 }
 
 static void test_members_are_in_order_and_go(void **state)
@@ -305,6 +368,8 @@ static void test_without_a_directory_nobody_is_found(void **state)
 
 static const struct CMUnitTest tests[] = {
 	CASE(test_an_exact_address_precedes_any_address),
+	CASE(test_any_address_is_of_one_family_or_of_both),
+	CASE(test_a_place_has_the_addresses_of_its_family),
 	CASE(test_members_are_in_order_and_go),
 	CASE(test_a_cookie_is_part_of_an_entry),
 	CASE(test_only_the_lowest_members_are_returned),

@@ -12,10 +12,10 @@ static void test_who_asks_for_what_is_not_there_is_refused(void **state)
 	m.to_port ^= htons(1);
 	assert_false(ask(m));
 	m = question();
-	m.to = htonl(0x7f000002);
+	m.to = addr_v4(htonl(0x7f000002));
 	assert_false(ask(m));
 	m = question();
-	m.from = THERE;
+	m.from = addr_v4(THERE);
 	assert_false(ask(m));
 	assert_null(so->udp.local->segment.base); /* nothing was made for them */
 	assert_true(ask(question()));
@@ -62,6 +62,8 @@ static void test_impossible_addresses_are_not_delivered(void **state)
 	assert_int_equal(write_one(h, 'x'), 0);
 	h = header();
 	h.to = THERE;
+	assert_int_equal(write_one(h, 'x'), 0);
+	h.to = 0;
 	assert_int_equal(write_one(h, 'x'), 0);
 	h = header();
 	h.to_port ^= htons(1);

@@ -110,20 +110,17 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A socket that is bound to a free port of 127.0.0.1, and receives from local senders. */
-static int begin(void **state)
+/* The socket fd is bound to a free port there, and receives from local senders. */
+static int begin_at(int fd, const struct sockaddr *at, socklen_t len)
 {
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = HERE};
-	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-
 	assert_true(control_lock());
 	so = sock_alloc(SOCK_TYPE_UDP);
 	assert_non_null(so);
 	so->sk.twin = fd;
-	so->family = AF_INET;
+	so->family = (uint8_t)at->sa_family;
 	assert_true(sock_options_init_new(so, sock_kinds[INET_UDP]));
 	sock_kinds[INET_UDP]->init(so);
-	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(bind(fd, at, len), 0);
 	assert_int_equal(sock_read_local(so), 0);
 	so->bound = true;
 	sock_life_set(so, LIFE_RECEIVING);
@@ -134,6 +131,13 @@ static int begin(void **state)
 	local_unlock();
 	control_unlock();
 	return 0;
+}
+
+static inline int begin(void **state)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = HERE};
+
+	return begin_at(socket(AF_INET, SOCK_DGRAM, 0), (struct sockaddr *)&at, sizeof(at));
 }
 
 static int finish(void **state)
@@ -164,8 +168,8 @@ static struct local_message question(void)
 {
 	return (struct local_message){.kind = LOCAL_ASK,
 				      .socket = so->udp.local->entry.socket,
-				      .from = HERE,
-				      .to = HERE,
+				      .from = addr_v4(HERE),
+				      .to = addr_v4(HERE),
 				      .from_port = htons(5000),
 				      .to_port = so->local.port};
 }
@@ -192,12 +196,12 @@ static bool ask(struct local_message m)
 	return got.fd >= 0;
 }
 
-static void open_writer(void)
+/* The ring that came is written from now on. */
+static void open_writer_of_answer(void)
 {
 	uint32_t cells;
 	size_t size;
 
-	assert_true(ask(question()));
 	cells = got.message.size;
 	size = local_records_size(cells);
 	assert_int_equal(segment_open(&segment, got.fd, LOCAL_RECORDS_SEGMENT, size,
@@ -207,6 +211,12 @@ static void open_writer(void)
 	assert_int_equal(record_ring_writer_open(&writer, local_records(&segment, cells), cells,
 						 got.message.value[0]),
 			 0);
+}
+
+static inline void open_writer(void)
+{
+	assert_true(ask(question()));
+	open_writer_of_answer();
 }
 
 static inline struct record_header header(void)
