@@ -1,7 +1,7 @@
 #!/bin/bash
 # One suite of the differential tests, see diff.h.
 #
-#	diff_test.sh [-6 | -n | -l | -c] [-v] SUITE [BEHAVIOUR... | -BEHAVIOUR...]
+#	diff_test.sh [-6 | -n] [-l | -c] [-v] SUITE [BEHAVIOUR... | -BEHAVIOUR...]
 #
 # -BEHAVIOUR: all but these.
 # -6: with AF_INET6 sockets and IPv4-mapped addresses (mapped.c).
@@ -20,7 +20,8 @@ if [[ $1 == -6 ]]; then
 elif [[ $1 == -n ]]; then
 	export DIFF_FAMILY=native
 	shift
-elif [[ $1 == -l ]]; then
+fi
+if [[ $1 == -l ]]; then
 	local=1
 	export VMA_LOCAL=1 DIFF_LOCAL=1
 	shift
@@ -35,13 +36,21 @@ if [[ $1 == -v ]]; then
 fi
 diff=$(find_program tests/diff/diff) || exit 1
 
-# one_host MODE: both sides are in one namespace, which has two names.
+# one_host MODE SUITE: both sides are in one namespace, which has two names.
 one_host() {
 	netns_new "s$1"
 	ip -n "s$1" addr add $netns_client/24 dev lo
 	ip -n "s$1" addr add $netns_server/24 dev lo
 	ip -n "s$1" route add 224.0.0.0/4 dev lo
+	[[ $2 != dual && ${DIFF_FAMILY:-} != native ]] || one_host_ipv6 "s$1"
 	touch "/run/netns/c$1" && mount --bind "/run/netns/s$1" "/run/netns/c$1" || die "no second name"
+}
+
+# one_host_ipv6 NAMESPACE
+one_host_ipv6() {
+	in_ns "$1" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.lo.disable_ipv6=0
+	ip -n "$1" addr add fd00:9::1/64 dev lo nodad
+	ip -n "$1" addr add fd00:9::2/64 dev lo nodad
 }
 
 # second_link MODE
@@ -81,7 +90,7 @@ prepare() {
 	local ns
 
 	if [[ $local ]]; then
-		one_host "$1"
+		one_host "$1" "$2"
 	else
 		netns_pair "$1"
 	fi
@@ -95,7 +104,7 @@ prepare() {
 	[[ $2 != mcast && $2 != mcast6 && $2 != scope ]] || second_link "$1"
 	[[ $2 != mcast6 && $2 != scope ]] || netns_link_local "$1" v0 v1
 	[[ $2 != mcast6 ]] || with_more_ipv6 "$1"
-	[[ $2 != dual && ${DIFF_FAMILY:-} != native ]] || with_ipv6 "$1"
+	[[ $local || ($2 != dual && ${DIFF_FAMILY:-} != native) ]] || with_ipv6 "$1"
 }
 
 modes=(0 1 2 3)
