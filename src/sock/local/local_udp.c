@@ -37,24 +37,44 @@ uint32_t local_address_at(const struct local_udp *l, const struct inaddr *addr)
 	return i < l->n_addrs ? i : LOCAL_NO_ADDRESS;
 }
 
-/* Of the family that the record says, and one that the receiver has agreed to? */
-static bool is_address(const struct local_udp *l, const struct record_header *h,
-		       const struct inaddr *addr)
+/* Of IPv4, compared by the 32 bits that records have: this is on the path of each recvfrom(). */
+static bool may_have4(const struct local_udp *l, uint32_t addr)
 {
-	if (h->flags & RECORD_IPV6)
-		return !addr_is_v4(addr);
-	return addr_is_loopback(addr) || local_address_at(l, addr) != LOCAL_NO_ADDRESS;
+	if (*(const uint8_t *)&addr == 127)
+		return true;
+	for (uint32_t i = 0; i < l->n_addrs; i++) {
+		if (addr_v4_of(&l->addrs[i]) == addr && addr_is_v4(&l->addrs[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool is_possible4(const struct local_udp *l, const struct record_header *h)
+{
+	const struct inaddr *at = &l->place.at.addr;
+	bool any = addr_is_any(at);
+
+	if (!addr_is_v4(at) && !(any && l->place.ipv4))
+		return false;
+	return (any ? h->to && may_have4(l, h->to) : h->to == addr_v4_of(at)) &&
+	       may_have4(l, h->from);
+}
+
+/* The numbers are of addresses that the receiver has agreed to; another number is 0.0.0.0. */
+static bool is_possible6(const struct local_udp *l, const struct record_header *h)
+{
+	struct inaddr from = local_record_addr(l, h, h->from), to = local_record_addr(l, h, h->to);
+
+	return !addr_is_v4(&from) && !addr_is_v4(&to) && local_place_has(&l->place, &to);
 }
 
 bool local_is_possible(const struct local_udp *l, const struct record_header *h)
 {
-	struct inaddr from = local_record_addr(l, h, h->from), to = local_record_addr(l, h, h->to);
-
 	if (h->to_port != l->place.at.port || !h->from_port ||
-	    addr_is_v4(&from) != addr_is_v4(&to) || (ntohs(h->from_port) < 1024 && !l->may_be_low))
+	    (ntohs(h->from_port) < 1024 && !l->may_be_low))
 		return false;
-	return local_place_has(&l->place, &to) && is_address(l, h, &from) &&
-	       (addr_eq(&l->place.at.addr, &to) || is_address(l, h, &to));
+	return __builtin_expect(h->flags & RECORD_IPV6, 0) ? is_possible6(l, h)
+							   : is_possible4(l, h);
 }
 
 static void put16(uint8_t *at, size_t value)
@@ -134,12 +154,11 @@ static struct pkt *new_frame(const struct local_udp *l)
 static void deliver(struct local_udp *l, struct inet_sock *so)
 {
 	const struct record_header *h = &l->reader.record.header;
-	struct inaddr from = local_record_addr(l, h, h->from);
 	struct ring *home = sock_home(so);
 	struct pkt *pkt = NULL;
 	enum drop reason = DROP_NONE;
 
-	if (local_is_possible(l, h) && local_hears(so, &from, h->from_port))
+	if (local_is_possible(l, h) && local_hears_record(l, so, h))
 		pkt = new_frame(l);
 	record_ring_consume(&l->reader);
 	if (!pkt)

@@ -202,6 +202,23 @@ static inline bool local_hears(const struct inet_sock *so, const struct inaddr *
 	return !so->udp.connected || (so->remote.port == port && addr_eq(&so->remote.addr, from));
 }
 
+/*
+ * holder: the same, of a record.  What a record of IPv6 has instead of an address is below
+ * LOCAL_ADDRESSES, which no peer of a socket of AF_INET has.
+ */
+static inline bool local_hears_record(const struct local_udp *l, const struct inet_sock *so,
+				      const struct record_header *h)
+{
+	struct inaddr from;
+
+	if (!so->udp.connected)
+		return true;
+	if (__builtin_expect(so->family == AF_INET, 1))
+		return so->remote.port == h->from_port && addr_v4_of(&so->remote.addr) == h->from;
+	from = local_record_addr(l, h, h->from);
+	return local_hears(so, &from, h->from_port);
+}
+
 /* holder: the target of a destination, if it can be written to; else NULL. */
 static inline struct local_target *local_target_of(const struct local_target_ref *ref)
 {

@@ -60,12 +60,8 @@ LOCAL_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 	n = record_ring_read_at_once(&l->reader, &header, buf, len);
 	if (__builtin_expect(n < 0, 0))
 		return -EAGAIN;
-	if (__builtin_expect(so->udp.connected, 0)) {
-		struct inaddr addr = local_record_addr(l, &header, header.from);
-
-		if (!local_hears(so, &addr, header.from_port))
-			return -EAGAIN;
-	}
+	if (__builtin_expect(!local_hears_record(l, so, &header), 0))
+		return -EAGAIN;
 	if (from && __builtin_expect(!local_is_possible(l, &header), 0))
 		return -EAGAIN;
 	if (from)
