@@ -213,7 +213,7 @@ CARD_INT(VMA_WAIT_AFTER_REREG_MSEC, 500, 0, 100000, "", "InfiniBand: delay after
 PARAM_STR(xdp_devices, VMA_XDP_DEVICES, "", "XDP devices", "Drivers and kinds of devices to accelerate in addition to the tested ones, separated by commas: ixgbe,tun.")
 PARAM_BOOL(xdp_zerocopy, VMA_XDP_ZEROCOPY, 1, "XDP zero-copy", "Let the driver receive into the library's frames and send from them, where it can; 0 copies every frame. The process that attaches first decides for all that share the interface.")
 PARAM_ENUM(xdp_busy_poll, VMA_XDP_BUSY_POLL, 2, ({0, "Never"}, {1, "Always"}, {2, "Where it is quick"}), "XDP busy poll", "Zero-copy: a thread that polls runs the driver itself, with its interrupts masked: 0 never, 1 always, 2 where a call takes less than 20 microseconds.")
-PARAM_NAMED(xdp_linger, VMA_XDP_LINGER, 10, 0, 86400, ({0, "not at all"}), "XDP linger (sec)", "How long a process stays attached to an interface after the last socket that used it: attaching resets the link of many cards; 0 not at all.")
+PARAM_NAMED(xdp_linger, VMA_XDP_LINGER, 10, 0, 86400, ({0, "not at all"}), "XDP linger (sec)", "How long a process stays attached to an interface after the last socket that used it, its own or that of a process that shares it: attaching resets the link of many cards; 0 not at all.")
 OLD_NAME(VMA_RX_POLL_OS_RATIO, VMA_RX_UDP_POLL_OS_RATIO)
 OLD_NAME(VMA_RX_SKIP_OS, VMA_RX_UDP_POLL_OS_RATIO)
 OLD_NAME(VMA_MAX_INLINE, VMA_TX_MAX_INLINE)
