@@ -61,7 +61,7 @@ check "... through shared memory" is_local
 starts "$lib"
 says "$lib" echo
 check "what it left does not disturb the next one" said 101
-entries() { find /run/libvma/local1-* -type f | wc -l; }
+entries() { find /run/libvma/local*-* -type f | wc -l; }
 check "... whose entry is the only one" test "$(entries)" == 1
 says "$lib" die gone > /dev/null
 check "a client that is killed: the server sees a reset" await 30 grep -q reset $netns_tmp/server.$port
