@@ -115,18 +115,12 @@ int extra_xtreme_poll(int fd, struct vma_completion_t *completions, unsigned n)
 	return to.left == all ? rc : (int)(all - to.left);
 }
 
-static __attribute__((noinline, cold)) int fail(int error)
-{
-	errno = error;
-	return -1;
-}
-
 int extra_xtreme_free_packets(const struct vma_packet_desc_t *packets, int n)
 {
 	bool bad = false;
 
 	if (__builtin_expect(!packets || n < 0, 0))
-		return fail(EINVAL);
+		return extra_failed(EINVAL);
 	for (int i = 0; i < n; i++) {
 		struct {
 			size_t len;
@@ -134,9 +128,9 @@ int extra_xtreme_free_packets(const struct vma_packet_desc_t *packets, int n)
 		} part;
 
 		if (!user_copy16(&part, &packets[i].total_len))
-			return fail(EFAULT);
+			return extra_failed(EFAULT);
 		if (__builtin_expect(buff_put(part.buff) < 0, 0))
 			bad = true;
 	}
-	return __builtin_expect(bad, 0) ? fail(EINVAL) : 0;
+	return __builtin_expect(bad, 0) ? extra_failed(EINVAL) : 0;
 }

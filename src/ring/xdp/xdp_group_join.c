@@ -79,7 +79,7 @@ bool xdp_group_needs(struct port *base)
 {
 	const struct xdp_port *port = (struct xdp_port *)base;
 
-	/* The slots are others'. Those of fenced members tell nothing more: they are fenced late. */
+	/* Slots of others: this port has no queues. Also of those that are not fenced yet. */
 	return xdp_group_is_opener(port) && !port->fenced &&
 	       __atomic_load_n(&port->group.ctl->n_slots, __ATOMIC_RELAXED);
 }

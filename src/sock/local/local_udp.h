@@ -203,8 +203,8 @@ static inline bool local_hears(const struct inet_sock *so, const struct inaddr *
 }
 
 /*
- * holder: the same, of a record.  What a record of IPv6 has instead of an address is below
- * LOCAL_ADDRESSES, which no peer of a socket of AF_INET has.
+ * holder: the same, of a record.  A socket of AF_INET compares what the record has, whatever its
+ * flags say: a number of an address of IPv6 is below LOCAL_ADDRESSES, and so no peer's address.
  */
 static inline bool local_hears_record(const struct local_udp *l, const struct inet_sock *so,
 				      const struct record_header *h)
