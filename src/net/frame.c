@@ -27,6 +27,14 @@ static inline uint32_t load32(const uint8_t *p)
 	return v;
 }
 
+static inline uint64_t load64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
 /*
  * Is csum_fold(sum) 0xffff?  Folding keeps the remainder by 0xffff, and only 0 folds to 0: no header's
  * sum is 0, because the version or the protocol is in it.  The compiler makes one multiplication of
@@ -37,14 +45,17 @@ static inline bool folds_to_ones(uint64_t sum)
 	return sum % 0xffff == 0;
 }
 
+/* Is field csum_fold(pseudo), CHECKSUM_PARTIAL?  The sender left the rest to its network card. */
+INTO_FRAME bool is_partial(uint64_t pseudo, uint16_t field, unsigned flags)
+{
+	return (flags & FRAME_PARTIAL_CSUM) && field && folds_to_ones(pseudo + (uint16_t)~field);
+}
+
 /* pseudo: sum over the pseudo-header; field: the checksum as received. */
 INTO_FRAME bool csum_good(const uint8_t *l4, size_t len, uint64_t pseudo, uint16_t field,
 			  unsigned flags)
 {
-	/* field is csum_fold(pseudo), CHECKSUM_PARTIAL: the sender left it to its network card */
-	if ((flags & FRAME_PARTIAL_CSUM) && field && folds_to_ones(pseudo + (uint16_t)~field))
-		return true;
-	return folds_to_ones(csum_add(pseudo, l4, len));
+	return is_partial(pseudo, field, flags) || folds_to_ones(csum_add(pseudo, l4, len));
 }
 
 /* What the IP header says about the datagram. */
@@ -238,6 +249,112 @@ enum drop frame_parse(struct pkt *pkt, unsigned flags, struct flow_key *key)
 		return parse_other(pkt, flags, key);
 	return parse_ip4(pkt, flags, ETH_HDR, key);
 }
+
+/* ---- header prediction ---------------------------------------------------------------- */
+
+/* The offsets of the words that are compared, in a frame without tag and options. */
+#define AT_TYPE 12
+#define AT_PROTO 20
+#define AT_FROM 26
+#define AT_TO 30
+#define AT_L4 (ETH_HDR + IP4_HDR)
+
+static const uint8_t type_mask[8] = {0xff, 0xff, 0xff};
+static const uint8_t proto_mask[8] = {IP4_MORE_OR_OFFSET >> 8, IP4_MORE_OR_OFFSET & 0xff, 0, 0xff};
+
+bool frame_predict(struct frame_prediction *prediction, const struct flow_key *key)
+{
+	const uint8_t type[8] = {ETHERTYPE_IP >> 8, ETHERTYPE_IP & 0xff, 0x45};
+	const uint8_t proto[8] = {0, 0, 0, key->proto};
+	uint8_t to[8];
+
+	if (!addr_is_v4(&key->local) || !addr_is_v4(&key->remote))
+		return false;
+	memcpy(to, key->local.b + 12, 4);
+	memcpy(to + 4, &key->remote_port, 2);
+	memcpy(to + 6, &key->local_port, 2);
+	prediction->type = load64(type);
+	prediction->proto = load64(proto);
+	prediction->from = addr_v4_of(&key->remote);
+	prediction->to = load64(to);
+	prediction->is_udp = key->proto == IPPROTO_UDP;
+	prediction->pseudo =
+		(uint64_t)prediction->from + addr_v4_of(&key->local) + htons(key->proto);
+	return true;
+}
+
+static inline void set_predicted(struct pkt *pkt, size_t total, size_t l4_hdr, size_t len)
+{
+	pkt->l3 = ETH_HDR;
+	pkt->l4 = AT_L4;
+	pkt->off = (uint16_t)(AT_L4 + l4_hdr);
+	pkt->len = (uint16_t)len;
+	pkt->frame_len = (uint32_t)(ETH_HDR + total);
+}
+
+/* A datagram whose checksum, if it has one, is not one of the pseudo-header alone. */
+static __attribute__((noinline)) bool is_udp_summed(struct pkt *pkt, size_t total, size_t len,
+						    uint64_t pseudo)
+{
+	const uint8_t *udp = pkt->frame + AT_L4;
+
+	if (load16(udp + 6) != 0 && !(pkt->flags & PKT_CSUM_OK) &&
+	    !folds_to_ones(csum_add(pseudo, udp, len)))
+		return false;
+	set_predicted(pkt, total, UDP_HDR, len - UDP_HDR);
+	return true;
+}
+
+/* Nothing is called on the way of a datagram within the host. */
+static inline bool is_udp_predicted(struct pkt *pkt, unsigned flags, size_t total, uint64_t pseudo)
+{
+	const uint8_t *udp = pkt->frame + AT_L4;
+	size_t len = ntohs(load16(udp + 4));
+
+	if (len - UDP_HDR > total - IP4_HDR - UDP_HDR)
+		return false;
+	pseudo += htons((uint16_t)len);
+	if (!is_partial(pseudo, load16(udp + 6), flags))
+		return is_udp_summed(pkt, total, len, pseudo);
+	set_predicted(pkt, total, UDP_HDR, len - UDP_HDR);
+	return true;
+}
+
+static __attribute__((noinline)) bool is_tcp_predicted(struct pkt *pkt, unsigned flags,
+						       size_t total, uint64_t pseudo)
+{
+	struct ip_info ip = {.l3 = ETH_HDR, .l4 = AT_L4, .len = total - IP4_HDR, .pseudo = pseudo};
+
+	if (parse_tcp(pkt, flags, &ip) != DROP_NONE)
+		return false;
+	set_predicted(pkt, total, pkt->off - (size_t)AT_L4, pkt->len);
+	return true;
+}
+
+bool frame_is_predicted(struct pkt *pkt, unsigned flags, const struct frame_prediction *prediction)
+{
+	const uint8_t *frame = pkt->frame;
+	size_t total;
+
+	if (pkt->frame_len < AT_L4 + UDP_HDR)
+		return false;
+	if ((((load64(frame + AT_TYPE) ^ prediction->type) & load64(type_mask)) |
+	     ((load64(frame + AT_PROTO) ^ prediction->proto) & load64(proto_mask)) |
+	     (load64(frame + AT_TO) ^ prediction->to) |
+	     (load32(frame + AT_FROM) ^ prediction->from)) != 0)
+		return false;
+	total = ntohs(load16(frame + ETH_HDR + 2));
+	/* The shortest one has a header of UDP.  A smaller one is a large number here. */
+	if (total - IP4_HDR - UDP_HDR > pkt->frame_len - AT_L4 - UDP_HDR)
+		return false;
+	if (!(pkt->flags & PKT_CSUM_OK) && !ip4_csum_good(frame + ETH_HDR, IP4_HDR))
+		return false;
+	if (prediction->is_udp)
+		return is_udp_predicted(pkt, flags, total, prediction->pseudo);
+	return is_tcp_predicted(pkt, flags, total, prediction->pseudo);
+}
+
+/* ---- parsed packets ------------------------------------------------------------------- */
 
 /* src: the source, otherwise the destination. */
 static struct endpoint parsed_endpoint(const struct pkt *pkt, bool src)

@@ -73,6 +73,29 @@ void flow_key_seed(const uint64_t seed[5]);
  */
 enum drop frame_parse(struct pkt *pkt, unsigned flags, struct flow_key *key);
 
+/*
+ * Header prediction: what the headers of frames with one key are, where they are those of most frames:
+ * Ethernet without a tag, IPv4 without options and fragments.  The first three words are compared
+ * where their masks have ones.
+ */
+struct frame_prediction {
+	uint64_t type;	/* from offset 12: protocol, IP version and header length */
+	uint64_t proto; /* from offset 20: no fragment, IP protocol */
+	uint64_t to;	/* from offset 30: destination and ports */
+	uint32_t from;	/* at offset 26: source */
+	bool is_udp;
+	uint64_t pseudo; /* sum of the pseudo-header without length */
+};
+
+/* False: frames with this key are not predicted (IPv6). */
+bool frame_predict(struct frame_prediction *prediction, const struct flow_key *key);
+
+/*
+ * True: the frame has the prediction's key, and the packet is as frame_parse() leaves it.  False: it
+ * may have it all the same; pkt is unchanged: call frame_parse().
+ */
+bool frame_is_predicted(struct pkt *pkt, unsigned flags, const struct frame_prediction *prediction);
+
 /* Source and destination of a parsed packet, without scope: that is where it arrived. */
 struct endpoint frame_source(const struct pkt *pkt);
 struct endpoint frame_destination(const struct pkt *pkt);

@@ -122,6 +122,32 @@ struct flow *flow_find_tagged(struct flow_table *table, const struct flow_key *k
 	return f;
 }
 
+/* ---- the recent flow ---------------------------------------------------------------- */
+
+static void forget(struct flow_table *table)
+{
+	table->recent.flow = NULL;
+	table->recent.is_predicted = false;
+}
+
+static struct flow *remember(struct flow_table *table, struct flow *flow,
+			     const struct flow_key *key)
+{
+	table->recent.flow = flow;
+	table->recent.key = *key;
+	table->recent.again = false;
+	table->recent.is_predicted = false;
+	return flow;
+}
+
+struct flow *flow_find_again(struct flow_table *table)
+{
+	table->recent.again = true;
+	table->recent.is_predicted = frame_predict(&table->recent.prediction, &table->recent.key);
+	table->recent.goes_straight = flow_goes_straight(table->recent.flow);
+	return table->recent.flow;
+}
+
 /* ---- flows ------------------------------------------------------------------------ */
 
 static void count_exact(struct flow_table *table, const struct flow *flow, int n)
@@ -155,7 +181,7 @@ int flow_insert(struct flow_table *table, struct flow *flow)
 	flow->listed = true;
 	table->count++;
 	count_exact(table, flow, 1);
-	table->recent = NULL;
+	forget(table);
 	return 0;
 }
 
@@ -173,7 +199,7 @@ void flow_remove(struct flow_table *table, struct flow *flow)
 	table->count--;
 	count_exact(table, flow, -1);
 	slot_clear(table, flow);
-	table->recent = NULL;
+	forget(table);
 }
 
 void flow_replace(struct flow_table *table, struct flow *listed, struct flow *flow)
@@ -192,7 +218,7 @@ void flow_replace(struct flow_table *table, struct flow *listed, struct flow *fl
 	listed->slot = 0;
 	if (flow->slot)
 		table->tagged[flow->slot] = flow;
-	table->recent = NULL;
+	forget(table);
 }
 
 struct flow *flow_lookup(const struct flow_table *table, const struct flow_key *key)
@@ -218,13 +244,11 @@ struct flow *flow_find_slow(struct flow_table *table, const struct flow_key *key
 		return NULL;
 	if (table->exact)
 		f = flow_lookup(table, key);
-	if (f) {
-		/* Only a 5-tuple may be remembered: a 3-tuple could hide one. */
-		table->recent = f;
-		return f;
+	if (!f) {
+		three = flow_key_widen(key);
+		f = flow_lookup(table, &three);
 	}
-	three = flow_key_widen(key);
-	return flow_lookup(table, &three);
+	return f ? remember(table, f, key) : NULL;
 }
 
 struct flow *flow_next(const struct flow *flow)

@@ -61,9 +61,20 @@ struct flow_table {
 	struct flow **buckets; /* NULL until the first insert */
 	unsigned mask;
 	unsigned count;
-	unsigned exact;	     /* number of 5-tuples */
-	unsigned exact_udp;  /* of these, UDP's */
-	struct flow *recent; /* the 5-tuple that was found last, or NULL */
+	unsigned exact;	    /* number of 5-tuples */
+	unsigned exact_udp; /* of these, UDP's */
+	/*
+	 * The flow that was found last, and the key of its packet, which may be a 3-tuple's: it is
+	 * forgotten when the table changes.
+	 */
+	struct {
+		struct flow *flow; /* NULL: none */
+		struct flow_key key;
+		bool again;	    /* two packets in turn had this key */
+		bool is_predicted;  /* then, and the prediction is of this key */
+		bool goes_straight; /* as flow_goes_straight() says of it */
+		struct frame_prediction prediction;
+	} recent;
 	/*
 	 * The flow that was found last for frames with a tag (PKT_TAGGED), by the tag's low bits;
 	 * NULL: none, or it has gone.  Slot 0 is not used.
@@ -101,7 +112,16 @@ static inline struct flow_key flow_key_widen(const struct flow_key *key)
 	return wide;
 }
 
+/* Do packets that it finds go to deliver() one by one, with no questions asked? */
+static inline bool flow_goes_straight(const struct flow *flow)
+{
+	return flow_key_is_exact(&flow->key) && !flow->chains &&
+	       !addr_is_multicast(&flow->key.local);
+}
+
 struct flow *flow_find_slow(struct flow_table *table, const struct flow_key *key);
+/* A second packet had the key of the recent flow: predicts the next one's headers.  Returns the flow. */
+struct flow *flow_find_again(struct flow_table *table);
 /*
  * As flow_find(), for a frame with a tag: one load names the flow, if frames with this tag were
  * its own before.  The key decides, so a tag may be wrong, old, or of two flows in turn.
@@ -112,8 +132,8 @@ struct flow *flow_find_tagged(struct flow_table *table, const struct flow_key *k
 static inline struct flow *flow_find(struct flow_table *table, const struct flow_key *key,
 				     const struct pkt *pkt)
 {
-	if (table->recent && flow_key_eq(&table->recent->key, key))
-		return table->recent;
+	if (table->recent.flow && flow_key_eq(&table->recent.key, key))
+		return table->recent.again ? table->recent.flow : flow_find_again(table);
 	if (pkt->flags & PKT_TAGGED)
 		return flow_find_tagged(table, key, pkt->tag);
 	return flow_find_slow(table, key);

@@ -74,33 +74,60 @@ static __attribute__((noinline)) void deliver_open(struct ring *ring, struct flo
 		drop(ring, pkt, reason, key);
 }
 
-/* gro: collects packets that may be delivered in chains; NULL: delivers each at once. */
-static inline __attribute__((always_inline)) void receive(struct ring *ring, struct pkt *pkt,
-							  struct gro *gro, nsec_t now)
+/* Delivers a packet with this key to its flow.  gro: as for receive(). */
+static inline __attribute__((always_inline)) enum drop deliver(struct ring *ring, struct flow *flow,
+							       const struct flow_key *key,
+							       struct pkt *pkt, struct gro *gro,
+							       nsec_t now)
+{
+	if (gro && flow->chains && gro_add(gro, flow, pkt))
+		return DROP_NONE;
+	if (__builtin_expect(must_check(ring, flow, key), 0)) {
+		deliver_open(ring, flow, key, pkt, now);
+		return DROP_NONE;
+	}
+	if (__builtin_expect(addr_is_multicast(&key->local), 0))
+		return deliver_shared(ring, flow, pkt, now);
+	return flow->deliver(ring, flow, pkt, now);
+}
+
+/* The headers are not those that were predicted. */
+static __attribute__((noinline)) void receive_other(struct ring *ring, struct pkt *pkt,
+						    struct gro *gro, nsec_t now)
 {
 	struct flow_key key;
 	struct flow *flow;
 	enum drop reason = frame_parse(pkt, ring->parse_flags, &key);
 
-	pkt->next = NULL;
 	if (__builtin_expect(reason == DROP_NONE, 1)) {
 		flow = flow_find(&ring->flows, &key, pkt);
-		if (!flow) {
-			reason = DROP_NO_FLOW;
-		} else if (gro && flow->chains && gro_add(gro, flow, pkt)) {
-			return;
-		} else if (__builtin_expect(must_check(ring, flow, &key), 0)) {
-			deliver_open(ring, flow, &key, pkt, now);
-			return;
-		} else if (__builtin_expect(addr_is_multicast(&key.local), 0)) {
-			reason = deliver_shared(ring, flow, pkt, now);
-		} else {
-			reason = flow->deliver(ring, flow, pkt, now);
-		}
+		reason = flow ? deliver(ring, flow, &key, pkt, gro, now) : DROP_NO_FLOW;
 	}
 	if (__builtin_expect(reason != DROP_NONE, 0))
 		/* The earlier reasons are those of frame_parse(), which then sets no key. */
 		drop(ring, pkt, reason, reason >= DROP_NO_FLOW ? &key : NULL);
+}
+
+/* gro: collects packets that may be delivered in chains; NULL: delivers each at once. */
+static inline __attribute__((always_inline)) void receive(struct ring *ring, struct pkt *pkt,
+							  struct gro *gro, nsec_t now)
+{
+	struct flow_table *flows = &ring->flows;
+	struct flow *flow = flows->recent.flow;
+	enum drop reason;
+
+	pkt->next = NULL;
+	if (!flows->recent.is_predicted ||
+	    !frame_is_predicted(pkt, ring->parse_flags, &flows->recent.prediction)) {
+		receive_other(ring, pkt, gro, now);
+		return;
+	}
+	if (flows->recent.goes_straight)
+		reason = flow->deliver(ring, flow, pkt, now);
+	else
+		reason = deliver(ring, flow, &flows->recent.key, pkt, gro, now);
+	if (__builtin_expect(reason != DROP_NONE, 0))
+		drop(ring, pkt, reason, &flows->recent.key);
 }
 
 void ring_receive(struct ring *ring, struct pkt *pkt)

@@ -115,6 +115,17 @@ static __attribute__((noinline)) void take_callback(void)
 	}
 }
 
+/* The program asks this socket alone, and never gets anything. */
+static __attribute__((noinline)) void take_called(void)
+{
+	char buf[SIZE];
+
+	while (seen < wanted) {
+		if (do_recv(fd, buf, SIZE, MSG_DONTWAIT) != -1)
+			die("recv");
+	}
+}
+
 static vma_recv_callback_retval_t callback(int sock, size_t n, struct iovec iov[],
 					   struct vma_info_t *info, void *context)
 {
@@ -360,8 +371,10 @@ static void count_all(const char *proto, int type, const struct sockaddr_in *to,
 	if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
 		die("epoll");
 	count_way(proto, "epoll", take_epoll, count);
-	if (!api->register_recv_callback(fd, callback, NULL))
+	if (!api->register_recv_callback(fd, callback, NULL)) {
 		count_way(proto, "callback", take_callback, count);
+		count_way(proto, "called", take_called, count);
+	}
 	close(epfd);
 	close(fd);
 }

@@ -160,6 +160,35 @@ static void make(struct made *m, const struct shape *s)
 	set_l4_csum(m, s->proto, l4_len);
 }
 
+/* A frame as most are: no tag, IPv4 without options. */
+static bool is_plain(const struct pkt *parsed, const struct flow_key *key)
+{
+	return addr_is_v4(&key->local) && parsed->l3 == 14 && parsed->l4 == 34;
+}
+
+/*
+ * Header prediction takes the plain frames of its key that frame_parse() takes, as frame_parse() does,
+ * and leaves all others as they are.
+ */
+static void check_prediction(const struct flow_key *of, const struct pkt *before, unsigned flags,
+			     enum drop why, const struct pkt *parsed, const struct flow_key *key)
+{
+	struct frame_prediction prediction;
+	struct pkt pkt = *before;
+	bool want = why == DROP_NONE && is_plain(parsed, key) && flow_key_eq(of, key);
+
+	if (!frame_predict(&prediction, of)) {
+		assert_false(addr_is_v4(&of->local));
+		return;
+	}
+	assert_int_equal(frame_is_predicted(&pkt, flags, &prediction), want);
+	if (want && key->proto == IPPROTO_UDP) { /* not the packet's */
+		assert_int_equal(parsed->seq, before->seq);
+		assert_int_equal(parsed->tcp_flags, before->tcp_flags);
+	}
+	assert_memory_equal(&pkt, want ? parsed : before, sizeof(pkt));
+}
+
 /*
  * Parses a copy of exactly len bytes, so that AddressSanitizer sees an overrun; checks that a
  * refused packet is unchanged.
@@ -178,6 +207,8 @@ static enum drop parse_flags(const uint8_t *bytes, size_t len, uint8_t pkt_flags
 			  .len = 95,
 			  .tcp_flags = 94};
 	struct pkt before = pkt;
+	static struct flow_key last; /* of the last frame that was taken */
+	static bool any;
 	enum drop why;
 
 	memcpy(frame, bytes, len);
@@ -185,6 +216,13 @@ static enum drop parse_flags(const uint8_t *bytes, size_t len, uint8_t pkt_flags
 	why = frame_parse(&pkt, flags, key);
 	if (why != DROP_NONE)
 		assert_memory_equal(&pkt, &before, sizeof(pkt));
+	if (any)
+		check_prediction(&last, &before, flags, why, &pkt, key);
+	if (why == DROP_NONE) {
+		last = *key;
+		any = true;
+		check_prediction(&last, &before, flags, why, &pkt, key);
+	}
 	assert_memory_equal(frame, bytes, len);
 	free(frame);
 	*out = pkt;
@@ -246,6 +284,37 @@ static void test_valid_frames(void **state)
 		dst = frame_destination(&pkt);
 		assert_true(addr_eq(&src.addr, &want.remote) && src.port == want.remote_port);
 		assert_true(addr_eq(&dst.addr, &want.local) && dst.port == want.local_port);
+	}
+}
+
+/* Whatever part of the key differs, the frame is not taken for that of the prediction. */
+static void test_a_prediction_is_of_one_key(void **state)
+{
+	static const struct shape udp = {.proto = IPPROTO_UDP, .payload = 30},
+				  tcp = {.proto = IPPROTO_TCP, .payload = 30};
+
+	for (int of_tcp = 0; of_tcp < 2; of_tcp++) {
+		struct made m;
+
+		make(&m, of_tcp ? &tcp : &udp);
+		for (size_t bit = 0; bit < 8 * sizeof(struct flow_key); bit++) {
+			struct frame_prediction prediction;
+			struct pkt pkt = {.frame = m.bytes, .frame_len = (uint32_t)m.len};
+			struct flow_key key;
+
+			assert_int_equal(frame_parse(&pkt, 0, &key), DROP_NONE);
+			pkt = (struct pkt){.frame = m.bytes, .frame_len = (uint32_t)m.len};
+			assert_true(frame_predict(&prediction, &key));
+			assert_true(frame_is_predicted(&pkt, 0, &prediction));
+			((uint8_t *)&key)[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			if (bit / 8 >= offsetof(struct flow_key, pad))
+				continue;
+			pkt = (struct pkt){.frame = m.bytes, .frame_len = (uint32_t)m.len};
+			if (frame_predict(&prediction, &key))
+				assert_false(frame_is_predicted(&pkt, 0, &prediction));
+			else
+				assert_false(addr_is_v4(&key.local) && addr_is_v4(&key.remote));
+		}
 	}
 }
 
@@ -577,6 +646,7 @@ static void test_random_bytes(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_valid_frames),
+	cmocka_unit_test(test_a_prediction_is_of_one_key),
 	cmocka_unit_test(test_no_frame_survives_truncation),
 	cmocka_unit_test(test_no_flipped_bit_goes_unnoticed),
 	cmocka_unit_test(test_bad_fields),

@@ -3,6 +3,7 @@
 
 #include "fake_port.h"
 
+#define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 #define MANY 3000 /* several doublings of the table */
 
 static struct flow_table table;
@@ -64,6 +65,54 @@ static void test_protocols_do_not_mix(void **state)
 	insert(&udp, key3("10.0.0.1", 7));
 	key.proto = IPPROTO_TCP;
 	assert_null(flow_find(&table, &key, &untagged));
+}
+
+/* What is remembered is the packet's key: the next one of another sender is looked up. */
+static void test_a_3_tuple_is_remembered_for_one_sender(void **state)
+{
+	struct flow three, five;
+
+	insert(&three, key3("10.0.0.1", 7));
+	for (int i = 0; i < 3; i++) {
+		assert_ptr_equal(find("10.0.0.1", 7, "10.0.0.9", 99), &three);
+		assert_int_equal(table.recent.is_predicted, i > 0);
+	}
+	assert_false(table.recent.goes_straight); /* its sender may have to be checked */
+	assert_null(find("10.0.0.1", 8, "10.0.0.9", 99));
+	insert(&five, key5("10.0.0.1", 7, "10.0.0.9", 99));
+	assert_false(table.recent.is_predicted);
+	for (int i = 0; i < 3; i++)
+		assert_ptr_equal(find("10.0.0.1", 7, "10.0.0.9", 99), &five);
+	assert_true(table.recent.is_predicted && table.recent.goes_straight);
+	assert_ptr_equal(find("10.0.0.1", 7, "10.0.0.9", 98), &three);
+	assert_false(table.recent.is_predicted);
+	flow_remove(&table, &five);
+	assert_ptr_equal(find("10.0.0.1", 7, "10.0.0.9", 99), &three);
+	flow_remove(&table, &three);
+	assert_null(table.recent.flow);
+	assert_null(find("10.0.0.1", 7, "10.0.0.9", 99));
+}
+
+/* A chain, and several receivers of a group, need more than a call of deliver(). */
+static void test_which_flows_go_straight(void **state)
+{
+	static const struct {
+		const char *local;
+		bool three, chains, straight;
+	} rows[] = {
+		{"10.0.0.1", false, false, true},
+		{"10.0.0.1", false, true, false},
+		{"10.0.0.1", true, false, false},
+		{"239.1.1.1", false, false, false},
+	};
+
+	for (size_t i = 0; i < LENGTH(rows); i++) {
+		struct flow flow = {.chains = rows[i].chains};
+
+		flow.key = rows[i].three ? key3(rows[i].local, 7)
+					 : key5(rows[i].local, 7, "10.0.0.9", 99);
+		assert_int_equal(flow_goes_straight(&flow), rows[i].straight);
+	}
 }
 
 /* The result depends neither on the order of the flows nor on what was found before. */
@@ -187,7 +236,7 @@ static struct flow *find_tagged(const struct flow_key *key, uint32_t tag)
 {
 	const struct pkt pkt = {.flags = PKT_TAGGED, .tag = tag};
 
-	table.recent = NULL;
+	table.recent.flow = NULL;
 	return flow_find(&table, key, &pkt);
 }
 
@@ -318,9 +367,9 @@ static void test_with_tags_and_without_them_the_flow_is_the_same(void **state)
 		else if (!draw(8) && !other->listed)
 			flow_replace(&table, f, other);
 		f = find_tagged(&key, draw(70));
-		table.recent = NULL;
+		table.recent.flow = NULL;
 		assert_ptr_equal(f, flow_find(&table, &key, &untagged));
-		table.recent = NULL;
+		table.recent.flow = NULL;
 	}
 }
 
@@ -361,6 +410,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_an_empty_table_finds_nothing),
 	TEST(test_a_5_tuple_goes_before_a_3_tuple),
 	TEST(test_protocols_do_not_mix),
+	TEST(test_a_3_tuple_is_remembered_for_one_sender),
+	TEST(test_which_flows_go_straight),
 	TEST(test_the_flow_found_last_hides_no_other),
 	TEST(test_removing_twice_is_harmless),
 	TEST(test_the_latest_of_one_key_is_found_first),
