@@ -21,13 +21,15 @@ TEST_COPTS = VMA_COPTS + [
     "-Wno-cast-qual",
 ]
 
-# Bazel's sandbox is a user namespace, where BPF is refused: such a test runs outside, alone.
+# Bazel's sandbox is a user namespace, where BPF is refused: such a test runs outside.
 NETNS_TAGS = [
-    "exclusive",
     "local",
     "netns",
     "no-sandbox",
 ]
+
+# Of a test that judges time, or keeps a processor busy on its own.
+ALONE_TAGS = NETNS_TAGS + ["exclusive"]
 
 def unit_tests(deps, size = "small", srcs = [], tags = [], linkopts = [], exclude = [], **kwargs):
     """Every *_test.c of the package is a test, ended by VMA_TEST_MAIN() of vma_test.h.
@@ -53,17 +55,26 @@ def unit_tests(deps, size = "small", srcs = [], tags = [], linkopts = [], exclud
             **kwargs
         )
 
-def netns_test(name, data = [], size = "medium", tags = [], srcs = None, **kwargs):
+def netns_test(name, data = [], size = "medium", tags = [], srcs = None, alone = True, **kwargs):
     """Shell test in <name>.sh that makes network namespaces or loads BPF, as root.
 
     The test calls `unshare --net --mount` for itself first, so that nothing of it outlives it.
+
+    Args:
+      name: of the test.
+      data: as for any test.
+      size: as for any test.
+      tags: as for any test, besides those of such tests.
+      srcs: the script, if it has another name.
+      alone: other tests do not run at the same time.
+      **kwargs: for sh_test.
     """
     native.sh_test(
         name = name,
         size = size,
         srcs = srcs or [name + ".sh"],
         data = data,
-        tags = tags + NETNS_TAGS,
+        tags = tags + (ALONE_TAGS if alone else NETNS_TAGS),
         **kwargs
     )
 
@@ -84,16 +95,17 @@ def together_test(name, runs, size = "medium"):
         srcs = ["//tests/lib:together.sh"],
         args = args,
         data = [":" + test for test in runs],
-        tags = NETNS_TAGS,
+        tags = ALONE_TAGS,
     )
 
-def scenario_tests(data = [], exclude = [], together = {}):
+def scenario_tests(data = [], exclude = [], together = {}, alone = False):
     """Every *_test.sh of the package, by hand: LIB=path/to/libvma.so <package>/<name>.sh
 
     Args:
       data: what they need besides the library, the probe and tools/lib/netns.sh.
       exclude: files that are not such tests.
       together: {name: tests that together_test(name) runs}.
+      alone: as for netns_test().
     """
     runs = {test: True for tests in together.values() for test in tests}
     for src in native.glob(["*_test.sh"], exclude = exclude):
@@ -105,6 +117,7 @@ def scenario_tests(data = [], exclude = [], together = {}):
                 "//tools:netns",
             ],
             tags = ["manual"] if src[:-len(".sh")] in runs else [],
+            alone = alone,
         )
     for name, tests in together.items():
         together_test(name, {test: [] for test in tests})
