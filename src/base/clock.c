@@ -187,7 +187,8 @@ static __attribute__((noinline, cold)) void renew_if_alone(const struct line *ol
 	set(clocks.writer, 0);
 }
 
-nsec_t clock_now(void)
+/* The line has changed meanwhile, is too old, or does not exist; or the counter is behind it. */
+static __attribute__((noinline)) nsec_t now_slowly(void)
 {
 	for (int renewed = 0;;) {
 		uint64_t version = get(clocks.version), tsc;
@@ -207,6 +208,21 @@ nsec_t clock_now(void)
 		renew_if_alone(&line, version);
 		renewed = 1;
 	}
+}
+
+nsec_t clock_now(void)
+{
+	uint64_t version = get(clocks.version), cycles, rate, lifetime;
+	const struct line *line = &clocks.line[version & 1];
+	nsec_t time = get(line->time);
+
+	cycles = get(line->tsc);
+	rate = get(line->rate);
+	lifetime = get(line->lifetime);
+	cycles = __rdtsc() - cycles;
+	if (__builtin_expect(cycles >= lifetime || get(clocks.version) != version, 0))
+		return now_slowly();
+	return time + (nsec_t)(((unsigned __int128)cycles * rate) >> RATE_SHIFT);
 }
 
 nsec_t clock_real(void)

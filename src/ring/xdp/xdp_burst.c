@@ -95,25 +95,15 @@ static __attribute__((noinline)) void refill(struct xdp_queue *q, struct xdp_soc
 	wake_fill(q, i);
 }
 
-/* The queue's packets hold too many frames: drops this one. */
-static __attribute__((noinline)) struct pkt *refuse(struct xdp_queue *q, uint32_t frame)
-{
-	free_push(q, frame);
-	return NULL;
-}
-
-static inline struct pkt *received(struct xdp_queue *q, const struct xdp_desc *desc)
+/* The packet of a frame that the queue may hold. */
+static inline struct pkt *take(struct xdp_queue *q, const struct xdp_desc *desc)
 {
 	uint32_t mask = (1u << q->frame_shift) - 1;
 	uint64_t frame = desc->addr >> q->frame_shift;
 	struct pkt *pkt = &q->pkts[frame];
 
-	if (__builtin_expect(frame >= q->nframes, 0))
-		return NULL;
 	/* Before the entry is released: see is_drained() in xdp_group_service.c. */
 	__atomic_store_n(&q->owner[frame], q->held_word, __ATOMIC_RELAXED);
-	if (__builtin_expect(q->held >= q->held_max, 0))
-		return refuse(q, (uint32_t)frame);
 	q->held++;
 	pkt->frame = q->umem + desc->addr;
 	pkt->frame_len = desc->len;
@@ -125,37 +115,77 @@ static inline struct pkt *received(struct xdp_queue *q, const struct xdp_desc *d
 	return pkt;
 }
 
-/* Makes packets of n descriptors; returns their number, less than n if some are pieces. */
-static inline int rx_descs(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx, uint32_t n,
-			   struct pkt **pkts)
+/* A whole frame that exists, and the queue's packets do not hold too many. */
+static inline bool is_plain(const struct xdp_queue *q, const struct xdp_sock *s,
+			    const struct xdp_desc *desc)
 {
-	int got = 0;
+	return !(desc->options & XDP_PKT_CONTD) && !s->in_big &&
+	       desc->addr >> q->frame_shift < q->nframes && q->held < q->held_max;
+}
 
+/* NULL: it is a piece, or it was dropped. */
+static struct pkt *take_any(struct xdp_queue *q, struct xdp_sock *s, const struct xdp_desc *desc)
+{
+	uint64_t frame = desc->addr >> q->frame_shift;
+
+	if ((desc->options & XDP_PKT_CONTD) || s->in_big)
+		return xdp_big_add(q, s, desc);
+	if (is_plain(q, s, desc))
+		return take(q, desc);
+	if (frame < q->nframes)
+		xdp_take_back(q, (uint32_t)frame);
+	return NULL;
+}
+
+/* rx_descs() from descriptor i on, which is not plain. */
+static __attribute__((noinline)) int rx_rest(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx,
+					     uint32_t n, struct pkt **pkts, uint32_t i)
+{
+	uint32_t got = i;
+
+	for (; i < n; i++) {
+		pkts[got] = take_any(q, s, xsk_ring_cons__rx_desc(&s->rx, idx + i));
+		got += pkts[got] != NULL;
+	}
+	return (int)got;
+}
+
+/* Makes packets of n descriptors; returns their number, less than n if some are pieces. */
+static inline __attribute__((always_inline)) int
+rx_descs(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx, uint32_t n, struct pkt **pkts)
+{
 	for (uint32_t i = 0; i < n; i++) {
 		const struct xdp_desc *desc = xsk_ring_cons__rx_desc(&s->rx, idx + i);
-		struct pkt *pkt;
 
-		if (__builtin_expect((desc->options & XDP_PKT_CONTD) || s->in_big, false))
-			pkt = xdp_big_add(q, s, desc);
-		else
-			pkt = received(q, desc);
-		if (pkt)
-			pkts[got++] = pkt;
+		if (__builtin_expect(!is_plain(q, s, desc), 0))
+			return rx_rest(q, s, idx, n, pkts, i);
+		pkts[i] = take(q, desc);
 	}
+	return (int)n;
+}
+
+/* got: what rx_sock() returns. */
+static __attribute__((noinline)) int rx_released(struct xdp_queue *q, struct xdp_sock *s, int got)
+{
+	if (q->zerocopy)
+		xdp_drive_arrived(s);
+	if (s->taken >= q->fill_batch)
+		refill(q, s);
 	return got;
 }
 
-/* n descriptors were taken. */
-static inline void rx_release(struct xdp_queue *q, struct xdp_sock *s, uint32_t n)
+/* n descriptors were taken, and made got packets, whose number is returned. */
+static inline __attribute__((always_inline)) int rx_release(struct xdp_queue *q, struct xdp_sock *s,
+							    uint32_t n, int got)
 {
 	xsk_ring_cons__release(&s->rx, n);
-	if (__builtin_expect(q->zerocopy, 0))
-		xdp_drive_arrived(s);
 	s->taken += n;
-	if (s->taken >= q->fill_batch)
-		refill(q, s);
+	if (__builtin_expect(q->zerocopy || s->taken >= q->fill_batch, 0))
+		return rx_released(q, s, got);
+	return got;
 }
 
+/* Most bursts are of one socket and of plain frames: then nothing is called on the way. */
 static inline __attribute__((always_inline)) int rx_sock(struct xdp_queue *q, struct xdp_sock *s,
 							 struct pkt **pkts, int max)
 {
@@ -167,8 +197,8 @@ static inline __attribute__((always_inline)) int rx_sock(struct xdp_queue *q, st
 		if (!n)
 			return 0;
 		got = rx_descs(q, s, idx, n, pkts);
-		rx_release(q, s, n);
-	} while (!got);
+		got = rx_release(q, s, n, got);
+	} while (__builtin_expect(!got, 0));
 	return got;
 }
 
@@ -241,7 +271,7 @@ static int rx_merge(struct xdp_queue *q, struct rx_head *heads, unsigned n, stru
 	}
 	for (unsigned i = 0; i < n; i++)
 		if (heads[i].taken)
-			rx_release(q, heads[i].s, heads[i].taken);
+			rx_release(q, heads[i].s, heads[i].taken, got);
 	return got;
 }
 
@@ -297,8 +327,7 @@ static __attribute__((noinline)) void rx_idle(struct xdp_queue *q)
 	}
 }
 
-static inline __attribute__((always_inline)) int rx_socks(struct xdp_queue *q, struct pkt **pkts,
-							  int max)
+static __attribute__((noinline)) int rx_socks(struct xdp_queue *q, struct pkt **pkts, int max)
 {
 	unsigned i = q->next;
 	int n = 0;
@@ -315,20 +344,24 @@ static inline __attribute__((always_inline)) int rx_socks(struct xdp_queue *q, s
 	return n;
 }
 
-static __attribute__((noinline)) int rx_driven(struct xdp_queue *q, struct pkt **pkts, int max)
+static __attribute__((noinline)) int rx_nothing(struct xdp_queue *q, struct pkt **pkts, int max)
 {
-	return xdp_drive_idle(q) ? rx_socks(q, pkts, max) : 0;
+	rx_idle(q);
+	if (__builtin_expect(!q->zerocopy, 1) || !xdp_drive_idle(q))
+		return 0;
+	return rx_socks(q, pkts, max);
 }
 
 int xdp_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 {
 	struct xdp_queue *q = queue_of(base);
-	int n = rx_socks(q, pkts, max);
+	int n;
 
-	if (n)
-		return n;
-	rx_idle(q);
-	return __builtin_expect(q->zerocopy, 0) ? rx_driven(q, pkts, max) : 0;
+	if (__builtin_expect(q->nsocks == 1, 1))
+		n = rx_sock(q, &q->socks[0], pkts, max);
+	else
+		n = rx_socks(q, pkts, max); /* none: it is not open */
+	return n ? n : rx_nothing(q, pkts, max);
 }
 
 /* ---- times of arrival --------------------------------------------------------- */
