@@ -134,7 +134,12 @@ static struct flow *remember(struct flow_table *table, struct flow *flow,
 			     const struct flow_key *key)
 {
 	table->recent.flow = flow;
-	table->recent.key = *key;
+	if (flow_key_is_exact(&flow->key)) {
+		table->recent.key = &flow->key;
+	} else {
+		table->recent.exact = *key;
+		table->recent.key = &table->recent.exact;
+	}
 	table->recent.again = false;
 	table->recent.is_predicted = false;
 	return flow;
@@ -143,7 +148,7 @@ static struct flow *remember(struct flow_table *table, struct flow *flow,
 struct flow *flow_find_again(struct flow_table *table)
 {
 	table->recent.again = true;
-	table->recent.is_predicted = frame_predict(&table->recent.prediction, &table->recent.key);
+	table->recent.is_predicted = frame_predict(&table->recent.prediction, table->recent.key);
 	table->recent.goes_straight = flow_goes_straight(table->recent.flow);
 	return table->recent.flow;
 }

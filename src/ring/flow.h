@@ -64,16 +64,17 @@ struct flow_table {
 	unsigned exact;	    /* number of 5-tuples */
 	unsigned exact_udp; /* of these, UDP's */
 	/*
-	 * The flow that was found last, and the key of its packet, which may be a 3-tuple's: it is
-	 * forgotten when the table changes.
+	 * The flow that was found last, and the key of its packet: the flow's own, or, if that is a
+	 * 3-tuple, exact.  Forgotten when the table changes.
 	 */
 	struct {
 		struct flow *flow; /* NULL: none */
-		struct flow_key key;
+		const struct flow_key *key;
 		bool again;	    /* two packets in turn had this key */
 		bool is_predicted;  /* then, and the prediction is of this key */
 		bool goes_straight; /* as flow_goes_straight() says of it */
 		struct frame_prediction prediction;
+		struct flow_key exact;
 	} recent;
 	/*
 	 * The flow that was found last for frames with a tag (PKT_TAGGED), by the tag's low bits;
@@ -132,7 +133,7 @@ struct flow *flow_find_tagged(struct flow_table *table, const struct flow_key *k
 static inline struct flow *flow_find(struct flow_table *table, const struct flow_key *key,
 				     const struct pkt *pkt)
 {
-	if (table->recent.flow && flow_key_eq(&table->recent.key, key))
+	if (table->recent.flow && flow_key_eq(table->recent.key, key))
 		return table->recent.again ? table->recent.flow : flow_find_again(table);
 	if (pkt->flags & PKT_TAGGED)
 		return flow_find_tagged(table, key, pkt->tag);

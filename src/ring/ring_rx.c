@@ -125,9 +125,10 @@ static inline __attribute__((always_inline)) void receive(struct ring *ring, str
 	if (flows->recent.goes_straight)
 		reason = flow->deliver(ring, flow, pkt, now);
 	else
-		reason = deliver(ring, flow, &flows->recent.key, pkt, gro, now);
+		reason = deliver(ring, flow, flows->recent.key, pkt, gro, now);
 	if (__builtin_expect(reason != DROP_NONE, 0))
-		drop(ring, pkt, reason, &flows->recent.key);
+		/* The flow may have ended meanwhile. */
+		drop(ring, pkt, reason, flows->recent.flow ? flows->recent.key : NULL);
 }
 
 void ring_receive(struct ring *ring, struct pkt *pkt)
