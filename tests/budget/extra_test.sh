@@ -59,9 +59,10 @@ at_most_percent() {
 }
 check "a callback costs at most 60 % of epoll_wait() and recv()" at_most_percent udp_callback_10 60 udp_epoll_10
 check "... also of a connection" at_most_percent tcp_callback_10 60 tcp_epoll_10
+check "... in recv(), of recv()" at_most_percent tcp_called_10 60 tcp_recv_10
 check "many packets of a connection cost at most 60 % of recv()" at_most_percent tcp_zcopy_10 60 tcp_recv_10
 check "a batch that is received costs at most 40 % of epoll_wait() and recv()" at_most_percent udp_batch_10 40 udp_epoll_10
-check "a batch that is sent costs at most 85 % of send()" at_most_percent udp_out_10 85 udp_send_1
+check "a batch that is sent costs at most 86 % of send()" at_most_percent udp_out_10 86 udp_send_1
 check "... of a connection 25 %" at_most_percent tcp_out_10 25 tcp_send_1
 check "socketxtreme costs at most 60 % of epoll_wait() and recv()" at_most_percent udp_xtreme_10 60 udp_epoll_10
 check "... of a connection, of recv()" at_most_percent tcp_xtreme_10 60 tcp_recv_10

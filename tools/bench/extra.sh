@@ -127,6 +127,7 @@ table() {
 	row "vma_recv_batch()" batch 1 10
 	row "recvfrom_zcopy(), free_packets()" zcopy 1 10
 	row "callback, in epoll_wait()" callback 1 10
+	row "callback, in recv()" called 1 10
 	row "socketxtreme_poll(), free" xtreme 1 10
 	row "send()" send 1
 	row "vma_commit() of a room" commit 1
