@@ -54,7 +54,7 @@ int deathmarks_map(struct deathmarks *marks, int fd)
 	words = links + DEATHMARK_BYTES;
 	rc = sys_call(SYS_mmap, words, DEATHMARK_BYTES, prot, MAP_SHARED | MAP_FIXED, fd, 0);
 	if (rc == (long)words)
-		rc = sys_call(SYS_madvise, words, DEATHMARK_BYTES, MADV_DONTFORK, 0, 0, 0);
+		rc = sys_call(SYS_madvise, links, 2 * DEATHMARK_BYTES, MADV_DONTFORK, 0, 0, 0);
 	if (rc) {
 		munmap(links, 2 * DEATHMARK_BYTES);
 		return (int)rc;

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/sealed.h"
+#include "base/mem.h"
 #include "base/sys.h"
 #include "ring/xdp/xdp_internal.h"
 
@@ -373,20 +374,28 @@ static void *touch_pages(void *arg)
 	return NULL;
 }
 
-/* The program's handlers run on its own threads. */
+/*
+ * The program's handlers run on its own threads. The stack is ours: the C library would keep it, and
+ * each child of fork(2) would get it.
+ */
 static int start_touching(struct xdp_port *port)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
 	int rc;
 
+	port->touch_stack = mem_map(TOUCH_STACK);
+	if (!port->touch_stack)
+		return -ENOMEM;
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, TOUCH_STACK);
+	pthread_attr_setstack(&attr, port->touch_stack, TOUCH_STACK);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&port->toucher, &attr, touch_pages, &port->umem_map);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
+	if (rc)
+		mem_unmap(port->touch_stack, TOUCH_STACK);
 	return -rc;
 }
 
@@ -423,8 +432,10 @@ int xdp_group_memory(struct xdp_port *port, char why[PORT_WHY])
 
 void xdp_group_memory_wait(struct xdp_port *port)
 {
-	if (port->touching)
+	if (port->touching) {
 		pthread_join(port->toucher, NULL);
+		mem_unmap(port->touch_stack, TOUCH_STACK);
+	}
 	port->touching = false;
 }
 

@@ -167,6 +167,7 @@ struct xdp_port {
 	int anchors[XDP_STEER_QUEUES];
 	/* while it is opened */
 	pthread_t toucher;
+	void *touch_stack; /* of toucher */
 	bool touching;
 	bool told_drive; /* any, atomic */
 	/* mapped */

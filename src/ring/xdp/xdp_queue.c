@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/epoll.h>
 
 #include "base/log.h"
@@ -236,6 +237,8 @@ static int alloc_frames(struct xdp_queue *q)
 	q->free.frames = mem_alloc(g->frames * sizeof(*q->free.frames));
 	if (!q->pkts || !q->free.frames)
 		return -ENOMEM;
+	/* As the frames: no child uses them. If it fails, the child has a copy. */
+	sys_call(SYS_madvise, q->pkts, g->frames * sizeof(struct pkt), MADV_DONTFORK, 0, 0, 0);
 	q->base.frames = g->frames;
 	xdp_share(q);
 	return 0;
