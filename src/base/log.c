@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sections.h"
 #include "base/sys.h"
 
 #define LINE_MAX_BYTES 1024 /* on the stack, which is small in some signal handlers */
@@ -22,7 +23,7 @@
 #define BOX_TEXT_MAX 768
 #define COLOUR_OFF "\033[0m"
 
-enum log_level log_level = LOG_WARNING;
+enum log_level log_level EARLY_DATA = LOG_WARNING;
 
 static const struct {
 	const char *name;
@@ -52,14 +53,14 @@ static struct {
 	nsec_t start;
 	int details; /* atomic */
 	bool colours;
-	char path[PATH_MAX]; /* absolute; "" for stderr */
-	dev_t dev;	     /* atomic, as ino; of fd, or of stderr at the start */
-	ino_t ino;	     /* 0: no file */
-	int fd;		     /* atomic */
-	int reopening;	     /* atomic */
-} output = {.fd = STDERR_FILENO};
+	dev_t dev;     /* atomic, as ino; of fd, or of stderr at the start */
+	ino_t ino;     /* 0: no file */
+	int fd;	       /* atomic */
+	int reopening; /* atomic */
+} output EARLY_DATA = {.fd = STDERR_FILENO};
+static char output_path[PATH_MAX]; /* as output.fd; absolute; "" for stderr */
 
-static bool identify(int fd, struct file_id *id)
+EARLY_CODE static bool identify(int fd, struct file_id *id)
 {
 	struct stat st;
 
@@ -78,7 +79,7 @@ static bool is_ours(const struct file_id *id)
 	       id->ino == __atomic_load_n(&output.ino, __ATOMIC_RELAXED);
 }
 
-static void remember(int fd)
+EARLY_CODE static void remember(int fd)
 {
 	struct file_id id = {0};
 
@@ -111,14 +112,14 @@ static void write_stderr(const char *text, size_t len)
 
 	if (!identify(STDERR_FILENO, &now))
 		return;
-	if (S_ISSOCK(now.mode) && !output.path[0] && !is_ours(&now))
+	if (S_ISSOCK(now.mode) && !output_path[0] && !is_ours(&now))
 		return;
 	write_all(STDERR_FILENO, text, len);
 }
 
 static int open_file(void)
 {
-	return sys_open(output.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+	return sys_open(output_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
 }
 
 /*
@@ -154,7 +155,7 @@ static void write_out(const char *text, size_t len)
 	int fd = __atomic_load_n(&output.fd, __ATOMIC_RELAXED);
 	struct file_id now;
 
-	if (!output.path[0])
+	if (!output_path[0])
 		write_stderr(text, len);
 	else if (identify(fd, &now) && is_ours(&now))
 		write_all(fd, text, len);
@@ -169,16 +170,16 @@ static bool set_path(const char *file)
 
 	if (file[0] != '/') {
 		/* Not getcwd(3), which allocates. The system call counts the terminating zero. */
-		long n = sys_call(SYS_getcwd, output.path, sizeof(output.path), 0, 0, 0, 0);
+		long n = sys_call(SYS_getcwd, output_path, sizeof(output_path), 0, 0, 0, 0);
 
 		if (n <= 0)
 			return false;
 		len = (size_t)n;
-		output.path[len - 1] = '/';
+		output_path[len - 1] = '/';
 	}
-	if (len + strlen(file) + 1 > sizeof(output.path))
+	if (len + strlen(file) + 1 > sizeof(output_path))
 		return false;
-	strcpy(output.path + len, file);
+	strcpy(output_path + len, file);
 	return true;
 }
 
@@ -189,7 +190,7 @@ static bool is_terminal(int fd)
 	return !sys_ioctl(fd, TCGETS, &termios);
 }
 
-void log_init(enum log_level level, int details, bool colours, const char *file)
+EARLY_CODE void log_init(enum log_level level, int details, bool colours, const char *file)
 {
 	bool failed = false;
 
@@ -197,13 +198,14 @@ void log_init(enum log_level level, int details, bool colours, const char *file)
 	output.start = clock_now();
 	output.details = details;
 	output.fd = STDERR_FILENO;
-	output.path[0] = '\0';
+	if (output_path[0])
+		output_path[0] = '\0';
 	if (file[0]) {
 		int fd = set_path(file) ? open_file() : -ENAMETOOLONG;
 
 		failed = fd < 0;
 		if (failed)
-			output.path[0] = '\0';
+			output_path[0] = '\0';
 		else
 			output.fd = sys_fd_hide(fd);
 	}
@@ -213,9 +215,9 @@ void log_init(enum log_level level, int details, bool colours, const char *file)
 		log_warn("cannot open the log file %s (VMA_LOG_FILE): logging to stderr", file);
 }
 
-void log_descend(void)
+EARLY_CODE void log_descend(void)
 {
-	if (!output.path[0] && log_level > LOG_WARNING && log_level < LOG_DEBUG)
+	if (!output_path[0] && log_level > LOG_WARNING && log_level < LOG_DEBUG)
 		log_level = LOG_WARNING;
 }
 

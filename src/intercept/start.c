@@ -7,6 +7,7 @@
  */
 #include <link.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "base/log.h"
 #include "base/once.h"
 #include "base/param.h"
+#include "base/sections.h"
 #include "base/stats/stats.h"
 #include "base/sys.h"
 #include "intercept/backtrace.h"
@@ -21,20 +23,50 @@
 #include "intercept/process/inherited.h"
 #include "intercept/wrap.h"
 
+#define OURS "VMA_" /* all names of parameters begin so */
+
 /*
  * A program that gains privileges by being executed (set-user-id, file capabilities) has an
  * environment made with fewer privileges: none of it is used.
  */
-static const char *get_variable(const char *name)
+/* Their values by name; there are few, and more than a hundred names are looked up. */
+#define VARIABLES_MAX 16
+static char *variables[VARIABLES_MAX] EARLY_DATA; /* "VMA_...=..." */
+static unsigned n_variables EARLY_DATA;		  /* more than VARIABLES_MAX: not all are there */
+
+EARLY_CODE static void find_variables(void)
 {
-	return secure_getenv(name);
+	char **env = getauxval(AT_SECURE) ? NULL : environ;
+
+	n_variables = 0;
+	for (; env && *env; env++) {
+		if (strncmp(*env, OURS, strlen(OURS)) != 0)
+			continue;
+		if (n_variables < VARIABLES_MAX)
+			variables[n_variables] = *env;
+		n_variables++;
+	}
+}
+
+/* name begins with OURS. */
+EARLY_CODE static const char *get_variable(const char *name)
+{
+	size_t len = strlen(name);
+
+	if (n_variables > VARIABLES_MAX)
+		return secure_getenv(name);
+	for (unsigned i = 0; i < n_variables; i++) {
+		if (!strncmp(variables[i], name, len) && variables[i][len] == '=')
+			return variables[i] + len + 1;
+	}
+	return NULL;
 }
 
 /*
  * Removed from the environment in any case, because it describes descriptors of this
  * process.
  */
-static const char *get_inherited(void)
+EARLY_CODE static const char *get_inherited(void)
 {
 	const char *text = inherited_take_variable(environ);
 
@@ -45,9 +77,9 @@ static const char *get_inherited(void)
 #define DESCENDANT "LIBVMA_DESCENDANT"
 
 /* Only the first process shows the banner: a program may read its children's output. */
-static void descend(void)
+EARLY_CODE static void descend(void)
 {
-	if (get_variable(DESCENDANT))
+	if (secure_getenv(DESCENDANT))
 		log_descend();
 	else
 		setenv(DESCENDANT, "1", 1);
@@ -60,10 +92,11 @@ static const struct sock_hooks hooks = {.recv = io_recv,
 					.left = fd_left,
 					.started = exit_arm};
 
-static void start_once(void *arg)
+EARLY_CODE static void start_once(void *arg)
 {
 	const char *inherited;
 
+	find_variables();
 	param_init(get_variable);
 	log_init(params.log_level, params.log_details, params.log_colors, params.log_file);
 	descend();
@@ -80,9 +113,9 @@ static void start_once(void *arg)
 	inherited_start(inherited);
 }
 
-void start(void)
+EARLY_CODE void start(void)
 {
-	static struct once once;
+	static struct once once EARLY_DATA;
 	int saved = errno;
 
 	if (once_is_done(&once))
@@ -95,17 +128,21 @@ void start(void)
 	errno = saved;
 }
 
+#define FAULT_AROUND 65536 /* bytes that the kernel maps at a fault, at a multiple of it */
+
 /* The image of this library, by the linker. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
 /*
- * Start-up touches code and tables all over the image, and the kernel maps 16 pages around
- * each one touched. A program that opens no socket needs none of them again: unmaps them.
- * They stay in the page cache, and what is used later comes back with a minor fault.
+ * Start-up touches tables all over the image, and the kernel maps 16 pages around each one
+ * touched. A program that opens no socket needs none of them again: unmaps them, but not the
+ * first ones with EARLY_CODE, which a fork or an exit uses. They stay in the page cache, and
+ * what is used later comes back with a minor fault.
  */
-static void give_image_back(void)
+EARLY_CODE static void give_image_back(void)
 {
 	uintptr_t base = (uintptr_t)&__ehdr_start;
+	uintptr_t kept = ((uintptr_t)give_image_back | (FAULT_AROUND - 1)) + 1;
 	const ElfW(Ehdr) * image;
 	const ElfW(Phdr) * phdr;
 
@@ -114,14 +151,18 @@ static void give_image_back(void)
 	image = (const ElfW(Ehdr) *)base;
 	phdr = (const ElfW(Phdr) *)(base + image->e_phoff);
 	for (int i = 0; i < image->e_phnum; i++) {
-		if (phdr[i].p_type == PT_LOAD && !(phdr[i].p_flags & PF_W))
-			sys_call(SYS_madvise, base + phdr[i].p_vaddr, phdr[i].p_memsz,
-				 MADV_DONTNEED, 0, 0, 0);
+		uintptr_t first = base + phdr[i].p_vaddr, end = first + phdr[i].p_memsz;
+
+		if (phdr[i].p_type != PT_LOAD || phdr[i].p_flags & PF_W)
+			continue;
+		if (first <= kept && kept < end)
+			first = kept;
+		sys_call(SYS_madvise, first, end - first, MADV_DONTNEED, 0, 0, 0);
 	}
 }
 
 /* Runs after mem.c's constructor, so that its fork handlers are registered before ours. */
-__attribute__((constructor)) static void load(void)
+EARLY_CODE __attribute__((constructor)) static void load(void)
 {
 	int saved = errno;
 

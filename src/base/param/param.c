@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/param/param_internal.h"
+#include "base/sections.h"
 #include "base/sys.h"
 
 #define DEBUG_DETAILS 2 /* a debug log needs thread ids */
@@ -33,7 +34,20 @@ enum place {
 	COUNT
 };
 
-struct param_state param_states[COUNT];
+/*
+ * As param_init() leaves them without variables, so that it need not touch them then. The strings of
+ * those that do not act are in param_table.
+ */
+struct param_state param_states[COUNT] = {
+#define ALWAYS_INT(var, d, ...) [AT_##var].own.number = d,
+#define ALWAYS_BOOL(var, d, ...) [AT_##var].own.flag = d,
+#define ALWAYS_ENUM(var, d, ...) [AT_##var].own.number = d,
+#define ALWAYS_NAMED(var, d, ...) [AT_##var].own.number = d,
+#define CARD_INT(var, d, ...) [AT_##var].own.number = d,
+#define CARD_BOOL(var, d, ...) [AT_##var].own.flag = d,
+#define CARD_NAMED(var, d, ...) [AT_##var].own.number = d,
+#include "base/param/param_list.h"
+};
 
 #define NAMES(...)                                         \
 	.names = (const struct param_name[]){__VA_ARGS__}, \
@@ -84,7 +98,7 @@ const struct param_old_name param_old_names[] = {
 
 const unsigned param_n_old_names = sizeof(param_old_names) / sizeof(param_old_names[0]);
 
-struct params params = {
+struct params params EARLY_DATA = {
 #define PARAM_INT(m, var, d, ...) .m = d,
 #define PARAM_BOOL(m, var, d, ...) .m = d,
 #define PARAM_STR(m, var, d, ...) .m = d,
@@ -92,7 +106,7 @@ struct params params = {
 #define PARAM_ENUM(m, var, d, ...) .m = d,
 #define PARAM_NAMED(m, var, d, ...) .m = d,
 #define PARAM_RATIO(m, var, d, ...) .m = d,
-#define PARAM_CPUS(m, var, d, ...) .m = {.count = 0}, /* "-1"; param_init() reads other defaults */
+#define PARAM_CPUS(m, var, d, ...) .m = {.count = 0}, /* "-1": param_test looks */
 #define PARAM_SPEC(m, var, d, ...) .m = d,
 #include "base/param/param_list.h"
 };
@@ -180,7 +194,7 @@ static void set_default(const struct param *param)
 }
 
 /* Takes a value that a profile or a variable has.  False: malformed, nothing is changed. */
-static bool take(const struct param *param, const char *text, enum param_source source)
+EARLY_CODE static bool take(const struct param *param, const char *text, enum param_source source)
 {
 	struct param_state *state = param_state_of(param);
 
@@ -197,8 +211,8 @@ static bool take(const struct param *param, const char *text, enum param_source 
 }
 
 /* The value of an earlier name, which *name is set to; NULL: none is set. */
-static const char *old_value(const struct param *param, const char *(*getenv_fn)(const char *name),
-			     const char **name)
+EARLY_CODE static const char *
+old_value(const struct param *param, const char *(*getenv_fn)(const char *name), const char **name)
 {
 	for (unsigned i = 0; i < param_n_old_names; i++) {
 		const char *text;
@@ -214,10 +228,9 @@ static const char *old_value(const struct param *param, const char *(*getenv_fn)
 	return NULL;
 }
 
-static void read_one(const struct param *param, const char *(*getenv_fn)(const char *name))
+static void reset(const struct param *param)
 {
 	struct param_state *state = param_state_of(param);
-	const char *text = getenv_fn(param->variable), *profile;
 
 	mem_free(state->text);
 	state->text = NULL;
@@ -225,6 +238,17 @@ static void read_one(const struct param *param, const char *(*getenv_fn)(const c
 	state->old_name = NULL;
 	state->source = PARAM_FROM_DEFAULT;
 	set_default(param);
+}
+
+/* again: not the first time, when all is as it is without a variable. */
+EARLY_CODE static void read_one(const struct param *param,
+				const char *(*getenv_fn)(const char *name), bool again)
+{
+	const char *text = getenv_fn(param->variable), *profile;
+	struct param_state *state = param_state_of(param);
+
+	if (again)
+		reset(param);
 	profile = params.spec ? param_spec_value(params.spec, param->variable) : NULL;
 	if (profile)
 		take(param, profile, PARAM_FROM_SPEC);
@@ -243,12 +267,16 @@ static void imply(enum place at, const char *text)
 		take(&param_table[at], text, PARAM_FROM_SPEC);
 }
 
-void param_init(const char *(*getenv_fn)(const char *name))
+EARLY_CODE void param_init(const char *(*getenv_fn)(const char *name))
 {
+	static bool ran EARLY_DATA;
+
 	/* VMA_SPEC is the first: the others' defaults depend on it. */
-	params.spec = 0;
+	if (params.spec)
+		params.spec = 0;
 	for (unsigned i = 0; i < COUNT; i++)
-		read_one(&param_table[i], getenv_fn);
+		read_one(&param_table[i], getenv_fn, ran);
+	ran = true;
 	if (params.select_poll_os_force) {
 		imply(AT_VMA_SELECT_POLL_OS_RATIO, "1");
 		imply(AT_VMA_SELECT_SKIP_OS, "1");

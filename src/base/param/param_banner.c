@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/param/param_internal.h"
+#include "base/sections.h"
 #include "base/sys.h"
 #include "base/version.h"
 
@@ -77,7 +78,7 @@ static void banner_time(void)
 		 2000 + 400 * cycle + year + (month >= 10));
 }
 
-void param_banner(void)
+EARLY_CODE void param_banner(void)
 {
 	struct utsname host;
 

@@ -4,6 +4,8 @@
 
 #include "base/param/param_internal.h"
 
+#include "base/sections.h"
+
 #define NAME_MAX_LEN 63 /* compared and shown of an unknown variable */
 #define UNKNOWN_MAX 8	/* unknown variables that are named; the others are counted */
 
@@ -41,8 +43,19 @@ static bool tell_no_effect(const struct param *param)
 	return set;
 }
 
+/* What was told, is told once. */
+static void forget(const struct param *param)
+{
+	struct param_state *state = param_state_of(param);
+
+	state->malformed = false;
+	state->old_name = NULL;
+	if (param->class != PARAM_ACTS)
+		state->source = PARAM_FROM_DEFAULT;
+}
+
 /* True: a warning. */
-static bool tell_one(const struct param *param)
+EARLY_CODE static bool tell_one(const struct param *param)
 {
 	struct param_state *state = param_state_of(param);
 	bool warned = state->old_name || state->malformed;
@@ -54,10 +67,8 @@ static bool tell_one(const struct param *param)
 		warn_malformed(param);
 	else
 		warned |= tell_no_effect(param);
-	state->malformed = false;
-	state->old_name = NULL;
-	if (param->class != PARAM_ACTS)
-		state->source = PARAM_FROM_DEFAULT; /* once */
+	if (state->malformed || state->old_name || state->source != PARAM_FROM_DEFAULT)
+		forget(param);
 	return warned;
 }
 
@@ -68,7 +79,7 @@ static bool is_same(const char *known, const char *variable, size_t len)
 	return strlen(known) == len && !memcmp(known, variable, len);
 }
 
-static bool is_known(const char *variable, size_t len)
+EARLY_CODE static bool is_known(const char *variable, size_t len)
 {
 	for (unsigned i = 0; i < param_count(); i++) {
 		if (is_same(param_table[i].variable, variable, len))
@@ -130,7 +141,7 @@ static void warn_unknown(const char *variable, size_t len)
 		 nearest(variable, len < NAME_MAX_LEN ? len : NAME_MAX_LEN));
 }
 
-unsigned param_warn(char *const *environ_vars)
+EARLY_CODE unsigned param_warn(char *const *environ_vars)
 {
 	unsigned unknown = 0, warned = 0;
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sealed.h"
+#include "base/sections.h"
 #include "base/stats/stats_text.h"
 #include "base/sys.h"
 #include "base/version.h"
@@ -31,12 +32,12 @@ static struct {
 	bool wanted, latency;
 	bool tried; /* to make the page */
 	int fd;
-	pid_t pid;	     /* of the process that made it: a vfork() child leaves it alone */
-	char path[PATH_MAX]; /* of the file that names it; "": none */
+	pid_t pid; /* of the process that made it: a vfork() child leaves it alone */
 	uint64_t asked[STATS_ASKS];
-} own = {.dir = "", .file = "", .fd = -1};
+} own EARLY_DATA = {.dir = "", .file = "", .fd = -1};
+static char own_path[PATH_MAX]; /* of the file that names it; "": none */
 
-void stats_init(const char *dir, const char *file, unsigned max, bool latency)
+EARLY_CODE void stats_init(const char *dir, const char *file, unsigned max, bool latency)
 {
 	own.dir = dir;
 	own.file = file;
@@ -110,11 +111,11 @@ static void remove_earlier(const char *path, uint64_t namespace)
 /* Removes the file `name` beside ours if its process was killed. */
 static void remove_dead(const char *name, uint64_t namespace)
 {
-	int dir = (int)(strrchr(own.path, '/') - own.path) + 1;
+	int dir = (int)(strrchr(own_path, '/') - own_path) + 1;
 	struct stats_place place = {0};
 	char path[PATH_MAX];
 
-	if (snprintf(path, sizeof(path), "%.*s%s", dir, own.path, name) >= (int)sizeof(path) ||
+	if (snprintf(path, sizeof(path), "%.*s%s", dir, own_path, name) >= (int)sizeof(path) ||
 	    !read_place(path, &place) || place.namespace != namespace)
 		return;
 	if (sys_call(SYS_kill, place.pid, 0, 0, 0, 0, 0) == -ESRCH)
@@ -128,7 +129,7 @@ static void remove_all_dead(uint64_t namespace)
 	int dir, looked = 0;
 	long n;
 
-	snprintf(dir_path, sizeof(dir_path), "%s", own.path);
+	snprintf(dir_path, sizeof(dir_path), "%s", own_path);
 	*(strrchr(dir_path, '/') + 1) = '\0';
 	dir = sys_open(dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (dir < 0)
@@ -177,16 +178,16 @@ static bool make_path(void)
 	char cwd[PATH_MAX] = "";
 	int n;
 
-	own.path[0] = '\0';
+	own_path[0] = '\0';
 	if (!own.dir[0])
 		return false;
 	if (own.dir[0] != '/' && sys_call(SYS_getcwd, cwd, sizeof(cwd) - 1, 0, 0, 0, 0) <= 0)
 		return false;
-	n = snprintf(own.path, sizeof(own.path), "%s%s%s/" STATS_FILE "%d", cwd, cwd[0] ? "/" : "",
+	n = snprintf(own_path, sizeof(own_path), "%s%s%s/" STATS_FILE "%d", cwd, cwd[0] ? "/" : "",
 		     own.dir, sys_getpid());
-	if (n < (int)sizeof(own.path))
+	if (n < (int)sizeof(own_path))
 		return true;
-	own.path[0] = '\0';
+	own_path[0] = '\0';
 	return false;
 }
 
@@ -237,25 +238,25 @@ bool stats_open(void)
 			(struct stats_latency *)(void *)((char *)page + page->latency_at) - 1;
 	/* Pairs with stats_page(). */
 	__atomic_store_n(&stats_the_page, page, __ATOMIC_RELEASE);
-	rc = make_path() ? tell_place(own.path) : 0;
+	rc = make_path() ? tell_place(own_path) : 0;
 	if (rc) {
-		log_details("vma_stats does not see this process: %s: %s", own.path, strerror(-rc));
-		own.path[0] = '\0';
+		log_details("vma_stats does not see this process: %s: %s", own_path, strerror(-rc));
+		own_path[0] = '\0';
 	}
 	return true;
 }
 
 void stats_close(void)
 {
-	if (own.path[0] && own.pid == sys_getpid())
-		sys_call(SYS_unlink, own.path, 0, 0, 0, 0, 0);
-	own.path[0] = '\0';
+	if (own_path[0] && own.pid == sys_getpid())
+		sys_call(SYS_unlink, own_path, 0, 0, 0, 0, 0);
+	own_path[0] = '\0';
 }
 
 void stats_fork_child(void)
 {
 	sys_close_fd(&own.fd);
-	own.path[0] = '\0';
+	own_path[0] = '\0';
 	own.tried = false;
 	stats_slots = NULL;
 	stats_latencies = NULL;

@@ -73,10 +73,10 @@ static void cut_in(const char *moment)
 	printf("%s: the other thread %s\n", moment, has_returned() ? "went on" : "waits");
 }
 
-/* Called for each of the library's parameters, before it starts. */
+/* Called for a variable of the library's own, before it starts. */
 OURS char *secure_getenv(const char *name)
 {
-	if (!strncmp(name, "VMA_", 4))
+	if (strstr(name, "VMA_"))
 		cut_in("start");
 	return getenv(name);
 }
