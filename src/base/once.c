@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 
+#include "base/sections.h"
 #include "base/sys.h"
 
 /* After fork() only the thread that called it exists. */
@@ -14,7 +15,7 @@ static bool is_thread_here(int tid)
 }
 
 /* True: this thread runs fn. False: fn is done, or this thread is in it already. */
-static bool claim(struct once *once, int self)
+EARLY_CODE static bool claim(struct once *once, int self)
 {
 	int runner = 0;
 
@@ -31,7 +32,7 @@ static bool claim(struct once *once, int self)
 	return true;
 }
 
-void once_run(struct once *once, void (*fn)(void *arg), void *arg)
+EARLY_CODE void once_run(struct once *once, void (*fn)(void *arg), void *arg)
 {
 	if (!claim(once, sys_gettid()))
 		return;

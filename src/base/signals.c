@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/signals.h"
 
+#include "base/sections.h"
 #include "base/sys.h"
 
 /* The number of nested pairs of this thread, and its mask before the outermost. */
@@ -8,7 +9,7 @@ static __thread unsigned block_depth __attribute__((tls_model("initial-exec")));
 static __thread uint64_t saved_mask __attribute__((tls_model("initial-exec")));
 
 /* A handler that runs before the system call finds a depth of zero and leaves it at zero. */
-void signals_block(void)
+EARLY_CODE void signals_block(void)
 {
 	uint64_t all = ~(uint64_t)0;
 
@@ -19,7 +20,7 @@ void signals_block(void)
 	block_depth++;
 }
 
-void signals_unblock(void)
+EARLY_CODE void signals_unblock(void)
 {
 	uint64_t before = saved_mask; /* a handler may overwrite it once signals are unblocked */
 

@@ -8,11 +8,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/sections.h"
+
 #define HIDDEN_FD 512 /* programs number their descriptors from 0, and loop over some hundreds */
 
 uint64_t sys_hidden_bits[SYS_HIDDEN_MAX / 64];
-bool sys_hidden_closed;
-static int highest_hidden = -1; /* any, atomic: an upper bound of the hidden descriptors */
+bool sys_hidden_closed EARLY_DATA;
+static int highest_hidden EARLY_DATA =
+	-1; /* any, atomic: an upper bound of the hidden descriptors */
 
 static int open_files_limit(void)
 {
@@ -24,7 +27,7 @@ static int open_files_limit(void)
 }
 
 /* Copies fd to a number above those that programs use; negative if none is free. */
-static int copy_away(int fd)
+EARLY_CODE static int copy_away(int fd)
 {
 	int hidden = sys_fcntl(fd, F_DUPFD_CLOEXEC, HIDDEN_FD);
 
@@ -39,7 +42,7 @@ static int copy_away(int fd)
 }
 
 /* sys_fd_hide() without the registration. */
-static int move_away(int fd)
+EARLY_CODE static int move_away(int fd)
 {
 	int hidden;
 
@@ -56,7 +59,7 @@ static int move_away(int fd)
 	return hidden;
 }
 
-static void register_hidden(int fd)
+EARLY_CODE static void register_hidden(int fd)
 {
 	int seen;
 
@@ -69,7 +72,7 @@ static void register_hidden(int fd)
 	__atomic_fetch_or(&sys_hidden_bits[fd / 64], 1ull << (fd % 64), __ATOMIC_RELAXED);
 }
 
-int sys_fd_hide(int fd)
+EARLY_CODE int sys_fd_hide(int fd)
 {
 	if (fd < 0)
 		return fd;
@@ -96,7 +99,7 @@ void sys_fd_unhide(int fd)
 				   __ATOMIC_RELAXED);
 }
 
-int sys_fd_next_hidden(int from)
+EARLY_CODE int sys_fd_next_hidden(int from)
 {
 	int last = __atomic_load_n(&highest_hidden, __ATOMIC_RELAXED);
 
@@ -114,7 +117,7 @@ int sys_fd_next_hidden(int from)
 }
 
 /* One call for a run of them; before Linux 5.9, one for each. */
-static void close_run(int first, int last)
+EARLY_CODE static void close_run(int first, int last)
 {
 	if (first > last || sys_call(SYS_close_range, first, last, 0, 0, 0, 0) >= 0)
 		return;
@@ -122,7 +125,7 @@ static void close_run(int first, int last)
 		sys_call(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
-void sys_fd_close_hidden(int but)
+EARLY_CODE void sys_fd_close_hidden(int but)
 {
 	int first = sys_fd_next_hidden(0), last;
 

@@ -7,6 +7,8 @@
  */
 #include "base/wheel.h"
 
+#include "base/sections.h"
+
 #define WHEEL_MASK (WHEEL_SLOTS - 1)
 #define HORIZON ((uint64_t)1 << (WHEEL_BITS * WHEEL_LEVELS)) /* ticks */
 #define TICK_NEVER UINT64_MAX
@@ -138,7 +140,7 @@ static void collect(struct wheel *wheel, nsec_t now, struct list *expired)
 		wheel->tick = end;
 }
 
-void wheel_init(struct wheel *wheel, nsec_t now)
+EARLY_CODE void wheel_init(struct wheel *wheel, nsec_t now)
 {
 	wheel->tick = tick_of(now);
 	wheel->next = NSEC_NEVER;

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/sys.h"
+#include "base/sections.h"
 #include "intercept/wrap.h"
 
 #define LEAF_BYTES (FD_LEAF_SIZE * sizeof(struct fd_entry))
@@ -18,9 +19,10 @@ struct fd_entry *fd_leaves[FD_ROOT_SIZE];
 
 _Static_assert(sizeof(fd_root) % PAGE == 0, "nothing else is wiped");
 
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static int highest = -1; /* any, atomic: no descriptor above it has an entry */
-static int n_leaves;	 /* table_lock: number of slots of fd_root up to the last leaf */
+static pthread_mutex_t table_lock EARLY_DATA = PTHREAD_MUTEX_INITIALIZER;
+static int highest EARLY_DATA = -1; /* any, atomic: no descriptor above it has an entry */
+/* table_lock: number of slots of fd_root up to the last leaf */
+static int n_leaves EARLY_DATA;
 
 static void lock_table(void)
 {
@@ -48,9 +50,9 @@ static struct fd_entry *entry_of(int fd)
 }
 
 /* table_lock held. */
-static void wipe_on_fork(void)
+EARLY_CODE static void wipe_on_fork(void)
 {
-	static bool done;
+	static bool done EARLY_DATA;
 
 	if (done)
 		return;
@@ -63,7 +65,7 @@ static void wipe_on_fork(void)
 }
 
 /* table_lock held. wiped: only fd_leaves gets it. False: no memory. */
-static bool leaf_make(int index, bool wiped)
+EARLY_CODE static bool leaf_make(int index, bool wiped)
 {
 	struct fd_entry *leaf = mem_map(LEAF_BYTES);
 
@@ -90,7 +92,7 @@ static struct fd_entry *entry_make(int fd)
 	return entry_of(fd);
 }
 
-bool fd_wipe(void)
+EARLY_CODE bool fd_wipe(void)
 {
 	bool done;
 
@@ -135,7 +137,7 @@ struct fd_entry *fd_missed(int fd)
 	return leaf_of(fd);
 }
 
-struct sock_ref fd_get_wiped(int fd)
+EARLY_CODE struct sock_ref fd_get_wiped(int fd)
 {
 	struct fd_entry *entry = entry_of(fd);
 
@@ -235,7 +237,7 @@ void fd_left(struct sock *sk)
 	unlock_table();
 }
 
-int fd_next(int from)
+EARLY_CODE int fd_next(int from)
 {
 	int last = __atomic_load_n(&highest, __ATOMIC_RELAXED);
 
@@ -274,12 +276,12 @@ void fd_forget_sockets(void)
 	unlock_table();
 }
 
-void fd_fork_prepare(void)
+EARLY_CODE void fd_fork_prepare(void)
 {
 	mutex_lock_blocked(&table_lock);
 }
 
-void fd_fork_parent(void)
+EARLY_CODE void fd_fork_parent(void)
 {
 	mutex_unlock_blocked(&table_lock);
 }
@@ -298,12 +300,12 @@ void fd_fork_child_done(void)
 	}
 }
 
-bool fd_is_used(void)
+EARLY_CODE bool fd_is_used(void)
 {
 	return n_leaves > 0;
 }
 
-bool fd_is_wiped(void)
+EARLY_CODE bool fd_is_wiped(void)
 {
 	for (int i = 0; i < n_leaves; i++) {
 		/* Acquire: pairs with fd_fork_child_done() in another thread. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
+#include "base/sections.h"
 #include "base/sys.h"
 
 /*
@@ -75,7 +76,7 @@ static const struct {
 #undef CALL
 };
 
-void libc_resolve(void)
+EARLY_CODE void libc_resolve(void)
 {
 	int saved = errno;
 

@@ -25,6 +25,7 @@
 
 #include "base/busy.h"
 #include "base/guard.h"
+#include "base/sections.h"
 #include "base/sys.h"
 #include "intercept/backtrace.h"
 #include "intercept/wrap.h"
@@ -309,7 +310,7 @@ void signal_watch_default(int sig)
 		libc.sigaction(sig, &old, NULL);
 }
 
-void signal_watch_faults(void)
+EARLY_CODE void signal_watch_faults(void)
 {
 	int saved = errno;
 

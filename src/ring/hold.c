@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "base/log.h"
+#include "base/sections.h"
 #include "base/sys.h"
 #include "ring/progress.h"
 #include "ring/ring.h"
@@ -13,11 +14,11 @@
 /* hold_single.wanted: all rings, for good. */
 #define HOLD_LEFT ((struct hold *)(void *)&hold_single)
 
-enum hold_mode ring_mode = HOLD_SPIN;
-struct hold_single hold_single = {.lock = CK_SPINLOCK_FAS_INITIALIZER};
+enum hold_mode ring_mode EARLY_DATA = HOLD_SPIN;
+struct hold_single hold_single EARLY_DATA = {.lock = CK_SPINLOCK_FAS_INITIALIZER};
 __thread bool hold_owner __attribute__((tls_model("initial-exec")));
 
-void hold_init(struct hold *hold)
+EARLY_CODE void hold_init(struct hold *hold)
 {
 	ck_spinlock_fas_init(&hold->spin);
 	pthread_mutex_init(&hold->mutex, NULL);
@@ -56,7 +57,7 @@ bool hold_single_supported(void)
 	       sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
-void hold_single_begin(void)
+EARLY_CODE void hold_single_begin(void)
 {
 	hold_single = (struct hold_single){.lock = CK_SPINLOCK_FAS_INITIALIZER};
 	hold_owner = false;

@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/sections.h"
 
 static const struct port_kind *const no_kinds[] = {&port_null_kind, NULL};
-static const struct port_kind *const *kinds = no_kinds;
+static const struct port_kind *const *kinds EARLY_DATA = no_kinds;
 
 uint32_t ports_deaths;
 
-void ports_init(const struct port_kind *const *list)
+EARLY_CODE void ports_init(const struct port_kind *const *list)
 {
 	kinds = list && *list ? list : no_kinds;
 }

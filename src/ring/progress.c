@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/param.h"
+#include "base/sections.h"
 #include "base/signals.h"
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
@@ -61,7 +62,7 @@ static struct {
 	unsigned n_service;
 } progress = {.wake_fd = -1};
 
-bool progress_running(void)
+EARLY_CODE bool progress_running(void)
 {
 	return progress.running;
 }

@@ -5,6 +5,7 @@
 
 #include "base/delay.h"
 #include "base/log.h"
+#include "base/sections.h"
 #include "base/sys.h"
 #include "ring/capture.h"
 #include "ring/rings.h"
@@ -136,7 +137,7 @@ static uint32_t first_ip_id(unsigned id)
 	return (uint32_t)((uint64_t)clock_now() >> 20) + id * 0x9e379e37u;
 }
 
-void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
+EARLY_CODE void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
 {
 	memset(ring, 0, sizeof(*ring));
 	ring->ip_id = first_ip_id(id);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/param.h"
+#include "base/sections.h"
 #include "net/netlink/netlink.h"
 
 #define CLOSE_AFTER NSEC_PER_SEC /* a ring without references stays open: it may be used again */
@@ -26,13 +27,14 @@ struct port_entry {
 
 static struct port_entry ports[RINGS_PORTS_MAX]; /* either lock to read, both to write: control, */
 static unsigned n_ports;
-static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER; /* and this, held by services */
+static pthread_mutex_t ports_lock EARLY_DATA =
+	PTHREAD_MUTEX_INITIALIZER;    /* and this, held by services */
 static struct ring *rings[RINGS_MAX]; /* control lock to write; any reads */
 static unsigned n_rings;	      /* atomic: control lock to write; entries below it are set */
 static struct ring nowhere;
 static bool told_limit; /* control lock: the warning of join_at_limit() was logged */
 
-void rings_init(const struct port_kind *const *kinds)
+EARLY_CODE void rings_init(const struct port_kind *const *kinds)
 {
 	ports_init(kinds);
 	ring_init(&nowhere, NULL, UINT32_MAX);
@@ -552,7 +554,7 @@ void rings_barrier_add(struct rings_barrier *barrier, const struct ring *ring)
 		barrier->ports[barrier->n++] = ring->q->port;
 }
 
-void rings_barrier_wait(const struct rings_barrier *barrier)
+EARLY_CODE void rings_barrier_wait(const struct rings_barrier *barrier)
 {
 	for (unsigned i = 0; i < barrier->n; i++)
 		barrier->ports[i]->ops->barrier(barrier->ports[i]);

@@ -7,6 +7,7 @@
 
 #include "base/busy.h"
 #include "base/delay.h"
+#include "base/sections.h"
 #include "base/stats/recorder.h"
 #include "base/sys.h"
 #include "ring/hold.h"
@@ -81,7 +82,7 @@ static void wakeup_forget(struct wakeup *wakeup)
 
 /* ---- places ------------------------------------------------------------------------- */
 
-void sleep_place_init(struct sleep_place *place, bool wake_internal)
+EARLY_CODE void sleep_place_init(struct sleep_place *place, bool wake_internal)
 {
 	ck_spinlock_fas_init(&place->lock);
 	place->sleepers = 0;

@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 #include "intercept/process/inherited.h"
+#include "base/sections.h"
 #include "intercept/wrap.h"
 
-EXPORT int execve(const char *path, char *const argv[], char *const env[])
+EARLY_CODE EXPORT int execve(const char *path, char *const argv[], char *const env[])
 {
 	struct inherited h;
 
@@ -22,7 +23,7 @@ EXPORT int execve(const char *path, char *const argv[], char *const env[])
 	return inherited_keep(&h);
 }
 
-EXPORT int execv(const char *path, char *const argv[])
+EARLY_CODE EXPORT int execv(const char *path, char *const argv[])
 {
 	return execve(path, argv, environ);
 }

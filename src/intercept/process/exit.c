@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/busy.h"
+#include "base/sections.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
 
@@ -38,10 +39,10 @@ static const int fatal_signals[] = {SIGHUP,  SIGINT,  SIGQUIT,	 SIGPIPE, SIGALRM
 #define EXIT_MAX_SEC 5		       /* seconds; sock_exit() normally needs less */
 #define STOP_MAX (100 * NSEC_PER_MSEC) /* for a thread to finish what it does in the library */
 
-static int signals_watched; /* any, atomic: on_fatal() is installed */
-static int exiting_tid;	    /* any, atomic: thread that ends the process; 0: none */
+static int signals_watched EARLY_DATA; /* any, atomic: on_fatal() is installed */
+static int exiting_tid EARLY_DATA;     /* any, atomic: thread that ends the process; 0: none */
 
-static void end_sockets(void)
+EARLY_CODE static void end_sockets(void)
 {
 	/* Pairs with exit_stay(): a call whose socket is gone sees who ends the process. */
 	__atomic_store_n(&exiting_tid, sys_gettid(), __ATOMIC_RELEASE);
@@ -49,7 +50,7 @@ static void end_sockets(void)
 }
 
 /* The end of a vfork() child is not that of its parent. */
-static void end_sockets_at_exit(void)
+EARLY_CODE static void end_sockets_at_exit(void)
 {
 	if (!fork_waits() && !fork_is_vfork_child())
 		end_sockets();
@@ -67,20 +68,20 @@ void exit_stay(void)
 }
 
 /* Other threads that still use their sockets do not return from the call. */
-static void at_exit(void *arg)
+EARLY_CODE static void at_exit(void *arg)
 {
 	(void)arg;
 	end_sockets_at_exit();
 }
 
-EXPORT void _exit(int status)
+EARLY_CODE EXPORT void _exit(int status)
 {
 	end_sockets_at_exit();
 	libc._exit(status);
 	__builtin_unreachable();
 }
 
-EXPORT void _Exit(int status)
+EARLY_CODE EXPORT void _Exit(int status)
 {
 	end_sockets_at_exit();
 	libc._exit(status);
@@ -107,9 +108,9 @@ EXPORT void abort(void)
 
 #define LOOK_EVERY (100 * 1000 * 1000) /* ns */
 
-static int main_is_gone;	/* any, atomic: the first thread has ended */
-static pthread_key_t first_key; /* written at start */
-static bool have_first_key;
+static int main_is_gone EARLY_DATA;	   /* any, atomic: the first thread has ended */
+static pthread_key_t first_key EARLY_DATA; /* written at start */
+static bool have_first_key EARLY_DATA;
 
 /* Number of threads of the process, the first one included; 0: unknown. */
 static unsigned count_threads(void)
@@ -169,7 +170,7 @@ static void first_ends(void *value)
 }
 
 /* Sets the first thread's value; the calling thread may be another one, in dlopen(). */
-static void watch_first(void)
+EARLY_CODE static void watch_first(void)
 {
 	if (have_first_key && sys_getpid() == sys_gettid())
 		pthread_setspecific(first_key, &first_key);
@@ -180,7 +181,7 @@ static void watch_first(void)
  * handler. So ours is the last one, and sockets work until then. A handler bound to a
  * library would run with that library's destructors.
  */
-void exit_init(void)
+EARLY_CODE void exit_init(void)
 {
 	__cxa_atexit(at_exit, NULL, NULL);
 	at_quick_exit(end_sockets_at_exit);
@@ -211,7 +212,8 @@ static void kill_self(int sig)
 	sys_call(SYS_tgkill, sys_getpid(), sys_gettid(), sig, 0, 0, 0);
 }
 
-static int interrupted_tid; /* any, atomic: interrupted thread that holds a ring; 0: none */
+static int interrupted_tid
+	EARLY_DATA; /* any, atomic: interrupted thread that holds a ring; 0: none */
 
 /*
  * Stops the interrupted thread: it leaves the library and then gets the signal, so that it
@@ -272,7 +274,7 @@ void exit_on_fatal(int sig)
 }
 
 /* The thread that forked is the first one; it may end before the child begins. */
-void exit_fork_child(void)
+EARLY_CODE void exit_fork_child(void)
 {
 	signals_watched = 0;
 	exiting_tid = 0;

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sections.h"
 #include "base/signals.h"
 #include "base/sys.h"
 #include "intercept/extra.h"
@@ -35,29 +36,29 @@
 #include "sock/share/exec_inherit.h"
 
 /* The process that our state belongs to; written at start and in children. */
-static int owner_pid;
+static int owner_pid EARLY_DATA;
 
 /* Between before_fork() and after_fork_child(). */
 static __thread bool forking;
 
 /* A child of fork() that waits. Any, atomic: 0 again when it has begun. */
-static int waiting;
+static int waiting EARLY_DATA;
 
 /* Not declared in current headers. */
 pid_t __vfork(void);
 
 static void become_child(void);
 
-bool fork_waits(void)
+EARLY_CODE bool fork_waits(void)
 {
 	/* Acquire: pairs with become_child(): what the thread that began did is seen. */
 	return __atomic_load_n(&waiting, __ATOMIC_ACQUIRE) || fd_is_wiped();
 }
 
 /* The thread whose turn it is: process and thread id. Of another process: none. Any, atomic. */
-static uint64_t beginner;
+static uint64_t beginner EARLY_DATA;
 
-static uint64_t self_id(void)
+EARLY_CODE static uint64_t self_id(void)
 {
 	return (uint64_t)sys_getpid() << 32 | (uint32_t)sys_gettid();
 }
@@ -100,7 +101,7 @@ static void begin(void)
  * Blocks signals and returns true: this thread is the one that begins, until end_turn(). False:
  * another thread has begun, or this one is in a function that it calls to begin.
  */
-static bool take_turn(void)
+EARLY_CODE static bool take_turn(void)
 {
 	uint64_t self = self_id();
 	uint64_t seen = __atomic_load_n(&beginner, __ATOMIC_RELAXED);
@@ -116,7 +117,7 @@ static bool take_turn(void)
 	return false;
 }
 
-static void end_turn(void)
+EARLY_CODE static void end_turn(void)
 {
 	/* Pairs with take_turn() and wait_for_turn(). */
 	__atomic_store_n(&beginner, 0, __ATOMIC_RELEASE);
@@ -124,7 +125,7 @@ static void end_turn(void)
 }
 
 /* Of the threads that come at the same time one begins, and the others see that it has. */
-void fork_adopt(void)
+EARLY_CODE void fork_adopt(void)
 {
 	while (fork_waits()) {
 		if (take_turn()) {
@@ -136,7 +137,7 @@ void fork_adopt(void)
 	}
 }
 
-bool fork_stay(void)
+EARLY_CODE bool fork_stay(void)
 {
 	while (fork_waits() && !inherited_waits()) {
 		if (!take_turn())
@@ -148,12 +149,12 @@ bool fork_stay(void)
 	return false;
 }
 
-void fork_stay_end(void)
+EARLY_CODE void fork_stay_end(void)
 {
 	end_turn();
 }
 
-bool fork_is_vfork_child(void)
+EARLY_CODE bool fork_is_vfork_child(void)
 {
 	fork_adopt();
 	return owner_pid && owner_pid != sys_getpid();
@@ -163,7 +164,7 @@ bool fork_is_vfork_child(void)
  * Signals are blocked, so that no handler closes a socket while its own thread has the
  * locks.
  */
-static void before_fork(void)
+EARLY_CODE static void before_fork(void)
 {
 	signals_block();
 	fork_adopt();
@@ -172,7 +173,7 @@ static void before_fork(void)
 	forking = true;
 }
 
-static void after_fork_parent(void)
+EARLY_CODE static void after_fork_parent(void)
 {
 	forking = false;
 	fd_fork_parent();
@@ -265,7 +266,7 @@ EXPORT pid_t __vfork(void)
 /* ---- fork -------------------------------------------------------------------------- */
 
 /* In the child of fork_and_wait(): the pipe stays open until exec. */
-static void keep_exec_pipe(void)
+EARLY_CODE static void keep_exec_pipe(void)
 {
 	if (exec_pipe >= 0)
 		sys_fd_unhide(exec_pipe);
@@ -291,7 +292,7 @@ static void become_child(void)
 	__atomic_store_n(&waiting, 0, __ATOMIC_RELEASE);
 }
 
-static void after_fork_child(void)
+EARLY_CODE static void after_fork_child(void)
 {
 	forking = false;
 	exit_fork_child();
@@ -324,7 +325,7 @@ EXPORT pid_t _Fork(void)
 	return pid;
 }
 
-void fork_init(void)
+EARLY_CODE void fork_init(void)
 {
 	owner_pid = sys_getpid();
 	pthread_atfork(before_fork, after_fork_parent, after_fork_child);

@@ -12,6 +12,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/sections.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
 
@@ -30,7 +31,7 @@ extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 static const char *own_name = "";
 
 /* At start, because in a forked child the loader's lock may be taken. */
-void image_init(void)
+EARLY_CODE void image_init(void)
 {
 	Dl_info self;
 	const char *slash;
@@ -42,7 +43,7 @@ void image_init(void)
 }
 
 /* Does LD_PRELOAD in env name this library? */
-static bool is_preloaded(char *const *env)
+EARLY_CODE static bool is_preloaded(char *const *env)
 {
 	for (; env && *env; env++) {
 		if (!strncmp(*env, PRELOAD, strlen(PRELOAD)))
@@ -53,7 +54,7 @@ static bool is_preloaded(char *const *env)
 }
 
 /* Does the program gain privileges? Then the loader ignores LD_PRELOAD. */
-static bool gets_rights(int fd)
+EARLY_CODE static bool gets_rights(int fd)
 {
 	struct stat st;
 
@@ -66,7 +67,7 @@ static bool gets_rights(int fd)
 	return getuid() && fgetxattr(fd, "security.capability", NULL, 0) > 0;
 }
 
-static bool has_loader(int fd, const ElfW(Ehdr) * elf)
+EARLY_CODE static bool has_loader(int fd, const ElfW(Ehdr) * elf)
 {
 	ElfW(Phdr) segments[SEGMENTS_MAX];
 	size_t n = elf->e_phnum < SEGMENTS_MAX ? elf->e_phnum : SEGMENTS_MAX;
@@ -83,7 +84,7 @@ static bool has_loader(int fd, const ElfW(Ehdr) * elf)
 }
 
 /* The interpreter of a line "#! /bin/sh -e": "/bin/sh", in place; NULL: none. */
-static const char *interpreter(char *line)
+EARLY_CODE static const char *interpreter(char *line)
 {
 	line += 2;
 	line += strspn(line, " \t");
@@ -92,7 +93,7 @@ static const char *interpreter(char *line)
 }
 
 /* Closes fd. */
-static enum image look_at_file(int fd, int depth)
+EARLY_CODE static enum image look_at_file(int fd, int depth)
 {
 	char text[BEGINNING + 1] = "";
 	const char *next = NULL;
@@ -113,7 +114,7 @@ static enum image look_at_file(int fd, int depth)
 	return fd < 0 ? IMAGE_OURS : look_at_file(fd, depth + 1);
 }
 
-static enum image image_of(int dir, const char *path, int flags)
+EARLY_CODE static enum image image_of(int dir, const char *path, int flags)
 {
 	bool fd_itself = (flags & AT_EMPTY_PATH) && path && !*path;
 	struct stat st;
@@ -128,12 +129,12 @@ static enum image image_of(int dir, const char *path, int flags)
 	return fd < 0 ? IMAGE_OURS : look_at_file(fd, 0);
 }
 
-static enum image as_seen_by(enum image image, char *const *env)
+EARLY_CODE static enum image as_seen_by(enum image image, char *const *env)
 {
 	return image == IMAGE_OURS && !is_preloaded(env) ? IMAGE_PLAIN : image;
 }
 
-enum image image_at(int dir, const char *path, int flags, char *const *env)
+EARLY_CODE enum image image_at(int dir, const char *path, int flags, char *const *env)
 {
 	return as_seen_by(image_of(dir, path, flags), env);
 }

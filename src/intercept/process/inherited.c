@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sections.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
 #include "sock/share/exec_inherit.h"
@@ -22,7 +23,7 @@
 
 /* ---- the text ---------------------------------------------------------------------- */
 
-static bool read_number(const char **text, uint64_t max, uint64_t *number)
+EARLY_CODE static bool read_number(const char **text, uint64_t max, uint64_t *number)
 {
 	const char *p = *text;
 	uint64_t n = 0;
@@ -41,12 +42,12 @@ static bool read_number(const char **text, uint64_t max, uint64_t *number)
 	return true;
 }
 
-static bool read_comma(const char **text)
+EARLY_CODE static bool read_comma(const char **text)
 {
 	return *(*text)++ == ',';
 }
 
-bool inherited_read_item(const char **text, struct inherited_item *item)
+EARLY_CODE bool inherited_read_item(const char **text, struct inherited_item *item)
 {
 	const char *p = *text;
 	uint64_t fd;
@@ -60,7 +61,7 @@ bool inherited_read_item(const char **text, struct inherited_item *item)
 	return true;
 }
 
-const char *inherited_take_variable(char **env)
+EARLY_CODE const char *inherited_take_variable(char **env)
 {
 	const char *value = NULL;
 	char **to = env;
@@ -79,7 +80,7 @@ const char *inherited_take_variable(char **env)
 /* ---- what is inherited ------------------------------------------------------------- */
 
 /* Is the descriptor still the socket that was listed? */
-static bool is_same(const struct inherited_item *item, int protocol)
+EARLY_CODE static bool is_same(const struct inherited_item *item, int protocol)
 {
 	socklen_t len = sizeof(int);
 	struct stat st;
@@ -91,7 +92,7 @@ static bool is_same(const struct inherited_item *item, int protocol)
 	       found == protocol;
 }
 
-static bool is_channel(const struct inherited_item *item)
+EARLY_CODE static bool is_channel(const struct inherited_item *item)
 {
 	socklen_t len = sizeof(int);
 	int domain, type;
@@ -167,10 +168,10 @@ static void inherit_moved(const char *text)
 #define WAITING_MAX 16384 /* longer lists are taken over at once */
 
 static char waiting[WAITING_MAX]; /* a copy: programs overwrite their environment */
-static bool waits;		  /* any, atomic; written at start and by the thread that begins */
+static bool waits EARLY_DATA;	  /* any, atomic; written at start and by the thread that begins */
 
 /* Whoever leaves a connection to this program does not wait long for an answer. */
-static bool is_connection(int fd)
+EARLY_CODE static bool is_connection(int fd)
 {
 	int listens, type;
 	socklen_t len = sizeof(int);
@@ -183,7 +184,7 @@ static bool is_connection(int fd)
  * Can the descriptors of all items be in the part of the table that is wiped, and is none of them a
  * connection?
  */
-static bool may_wait(const char *text)
+EARLY_CODE static bool may_wait(const char *text)
 {
 	struct inherited_item item;
 	struct rlimit limit;
@@ -201,7 +202,7 @@ static bool may_wait(const char *text)
 }
 
 /* The channel is hidden at once, so that the program cannot close it. */
-void inherited_start(const char *text)
+EARLY_CODE void inherited_start(const char *text)
 {
 	const char *rest = text;
 	struct inherited_item channel;
@@ -217,7 +218,7 @@ void inherited_start(const char *text)
 	__atomic_store_n(&waits, true, __ATOMIC_RELAXED); /* the only thread */
 }
 
-bool inherited_waits(void)
+EARLY_CODE bool inherited_waits(void)
 {
 	return __atomic_load_n(&waits, __ATOMIC_RELAXED);
 }
@@ -233,7 +234,7 @@ void inherited_begin(void)
 	inherited_take(waiting);
 }
 
-void inherited_take(const char *text)
+EARLY_CODE void inherited_take(const char *text)
 {
 	struct inherited_item item;
 	struct exec_channel ch;
@@ -253,7 +254,7 @@ void inherited_take(const char *text)
 
 /* ---- what a program inherits ------------------------------------------------------- */
 
-static char *write_item(char *at, int fd, int as, uint64_t number, char end)
+EARLY_CODE static char *write_item(char *at, int fd, int as, uint64_t number, char end)
 {
 	struct stat st;
 
@@ -269,7 +270,7 @@ typedef uint64_t (*id_fn)(struct sock_ref ref);
  * Writes the items of sockets that exec closes (closing), or of all others. A child of
  * posix_spawn() may get the former, too, because file actions may copy descriptors before.
  */
-static char *write_some(char *at, const char *end, id_fn id_of, bool lent, bool closing)
+EARLY_CODE static char *write_some(char *at, const char *end, id_fn id_of, bool lent, bool closing)
 {
 	for (int fd = fd_next(0); fd >= 0 && end - at > ITEM_MAX; fd = fd_next(fd + 1)) {
 		struct sock_ref ref = fd_get_wiped(fd);
@@ -286,7 +287,7 @@ static char *write_some(char *at, const char *end, id_fn id_of, bool lent, bool 
 }
 
 /* Writes all items. False: there is none. */
-static bool write_sockets(char *at, const char *end, id_fn id_of, bool lent)
+EARLY_CODE static bool write_sockets(char *at, const char *end, id_fn id_of, bool lent)
 {
 	const char *begin = at;
 
@@ -299,7 +300,7 @@ static bool write_sockets(char *at, const char *end, id_fn id_of, bool lent)
 	return true;
 }
 
-static size_t count_env(char *const *env)
+EARLY_CODE static size_t count_env(char *const *env)
 {
 	size_t n = 0;
 
@@ -309,7 +310,7 @@ static size_t count_env(char *const *env)
 }
 
 /* Memory for a copy of the environment with the variable. */
-static struct inherited environment_make(char *const *env)
+EARLY_CODE static struct inherited environment_make(char *const *env)
 {
 	struct inherited h = {.env = env, .channel = -1};
 
@@ -325,8 +326,8 @@ static void environment_free(struct inherited *h)
 }
 
 /* Makes the environment. False: no socket is inherited, and the channel must not be. */
-static bool environment_fill(struct inherited *h, const struct exec_channel *ch, id_fn id_of,
-			     bool lent)
+EARLY_CODE static bool environment_fill(struct inherited *h, const struct exec_channel *ch,
+					id_fn id_of, bool lent)
 {
 	size_t n = count_env(h->env);
 	char **copy = h->map, *at;
@@ -360,7 +361,7 @@ static void fetch_stdio(void)
 	}
 }
 
-bool inherited_any(void)
+EARLY_CODE bool inherited_any(void)
 {
 	if (inherited_waits())
 		fork_adopt();
@@ -369,7 +370,7 @@ bool inherited_any(void)
 }
 
 /* Is one of descriptors 0 to 2 a socket? */
-static bool has_stdio(void)
+EARLY_CODE static bool has_stdio(void)
 {
 	return fd_get_wiped(STDIN_FILENO).sk || fd_get_wiped(STDOUT_FILENO).sk ||
 	       fd_get_wiped(STDERR_FILENO).sk;
@@ -379,7 +380,7 @@ static bool has_stdio(void)
  * A forked child that has not begun leaves without: the channel to its parent becomes the
  * program's. False: it must begin.
  */
-static bool leave_waiting(struct inherited *h, enum image image)
+EARLY_CODE static bool leave_waiting(struct inherited *h, enum image image)
 {
 	struct exec_channel ch;
 	bool left;
@@ -400,7 +401,7 @@ static bool leave_waiting(struct inherited *h, enum image image)
 	return left;
 }
 
-struct inherited inherited_leave(enum image image, char *const *env)
+EARLY_CODE struct inherited inherited_leave(enum image image, char *const *env)
 {
 	struct inherited h = {.env = env, .channel = -1};
 	struct exec_channel ch;

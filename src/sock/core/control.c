@@ -2,8 +2,9 @@
 #include "sock/core/control.h"
 
 #include "base/mutex.h"
+#include "base/sections.h"
 
-static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t control EARLY_DATA = PTHREAD_MUTEX_INITIALIZER;
 static __thread bool mine __attribute__((tls_model("initial-exec")));
 
 bool control_lock(void)
@@ -29,7 +30,7 @@ void control_unlock(void)
 	mutex_unlock(&control);
 }
 
-void control_fork_prepare(void)
+EARLY_CODE void control_fork_prepare(void)
 {
 	mutex_lock_blocked(&control); /* intercept has blocked signals */
 	mine = true;
@@ -41,7 +42,7 @@ void control_fork_child(void)
 	mutex_lock_blocked(&control);
 }
 
-void control_fork_done(void)
+EARLY_CODE void control_fork_done(void)
 {
 	mine = false;
 	mutex_unlock_blocked(&control);

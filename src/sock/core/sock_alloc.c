@@ -2,6 +2,7 @@
 #include <ck_spinlock.h>
 
 #include "base/mem.h"
+#include "base/sections.h"
 #include "sock/core/kind.h"
 #include "sock/core/port/port_keeper.h"
 
@@ -20,10 +21,10 @@ struct pool {
 	size_t left;	   /* bytes there */
 };
 
-static ck_spinlock_fas_t pool_lock = CK_SPINLOCK_FAS_INITIALIZER;
-static struct pool pools[SOCK_TYPES];
+static ck_spinlock_fas_t pool_lock EARLY_DATA = CK_SPINLOCK_FAS_INITIALIZER;
+static struct pool pools[SOCK_TYPES] EARLY_DATA;
 
-void sock_alloc_init(void)
+EARLY_CODE void sock_alloc_init(void)
 {
 	memset(pools, 0, sizeof(pools));
 	for (unsigned type = 0; type < SOCK_TYPES; type++)
@@ -176,12 +177,12 @@ void sock_free(struct inet_sock *so)
 	ck_spinlock_fas_unlock(&pool_lock);
 }
 
-void sock_alloc_fork_prepare(void)
+EARLY_CODE void sock_alloc_fork_prepare(void)
 {
 	ck_spinlock_fas_lock(&pool_lock);
 }
 
-void sock_alloc_fork_parent(void)
+EARLY_CODE void sock_alloc_fork_parent(void)
 {
 	ck_spinlock_fas_unlock(&pool_lock);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/sys.h"
+#include "base/sections.h"
 #include "sock/core/extra/xtreme.h"
 #include "sock/core/inet_sock.h"
 #include "sock/core/msg/family.h"
@@ -12,13 +13,13 @@
 
 __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
 
-static struct list sockets; /* control lock */
+static struct list sockets EARLY_DATA; /* control lock */
 
 static uint64_t last_id; /* any, atomic */
 
-uint64_t sock_shared_id; /* control lock to write */
+uint64_t sock_shared_id EARLY_DATA; /* control lock to write */
 
-void sock_list_init(void)
+EARLY_CODE void sock_list_init(void)
 {
 	list_init(&sockets);
 }
@@ -29,7 +30,7 @@ void sock_list_add(struct inet_sock *so)
 	sock_ops_renew(so); /* it may have been made before the process went over */
 }
 
-const struct list *sock_list(void)
+EARLY_CODE const struct list *sock_list(void)
 {
 	return &sockets;
 }
@@ -49,7 +50,7 @@ uint64_t sock_last_id(void)
 	return __atomic_load_n(&last_id, __ATOMIC_RELAXED);
 }
 
-void sock_each(void (*fn)(struct inet_sock *so, void *arg), void *arg)
+EARLY_CODE void sock_each(void (*fn)(struct inet_sock *so, void *arg), void *arg)
 {
 	control_assert_held();
 	list_for_each_safe(link, &sockets)

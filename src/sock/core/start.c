@@ -3,12 +3,13 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "base/sections.h"
 #include "net/netlink/netlink.h"
 #include "sock/core/kind.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/stats/sock_record.h"
 
-struct sock_hooks sock_hooks;
+struct sock_hooks sock_hooks EARLY_DATA;
 
 static bool started;	  /* control lock */
 static bool start_failed; /* control lock */
@@ -48,7 +49,7 @@ bool sock_start(void)
 	return true;
 }
 
-bool sock_started(void)
+EARLY_CODE bool sock_started(void)
 {
 	return started;
 }
@@ -75,7 +76,7 @@ enum verdict sock_start_for(const struct inet_sock *so)
 	return netlink_is_of(sock_twin(&so->sk)) ? VERDICT_ACCELERATED : VERDICT_NAMESPACE;
 }
 
-bool sock_start_failed(void)
+EARLY_CODE bool sock_start_failed(void)
 {
 	return start_failed;
 }

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/param.h"
+#include "base/sections.h"
 
 /* The values of VMA_EXCEPTION_HANDLING. */
 enum exception { EXIT = -2, QUIET = -1, LEAVE = 0, LEAVE_LOUDLY = 1, REFUSE = 2, ABORT = 3 };
@@ -50,7 +51,7 @@ bool verdict_is_fallback(enum verdict verdict)
 }
 
 /* One line, so that it is found in the log of a long life. */
-static void log_fallbacks(void)
+EARLY_CODE static void log_fallbacks(void)
 {
 	char why[512] = "";
 	unsigned total = 0;
@@ -71,7 +72,7 @@ static void log_fallbacks(void)
 			 why);
 }
 
-void verdict_log_counts(void)
+EARLY_CODE void verdict_log_counts(void)
 {
 	log_fallbacks();
 	for (unsigned i = 0; i < VERDICT_COUNT; i++) {

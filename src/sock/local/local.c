@@ -7,17 +7,18 @@
 
 #include "base/log.h"
 #include "base/param.h"
+#include "base/sections.h"
 #include "base/sys.h"
 #include "sock/core/control.h"
 #include "sock/local/local_link.h"
 
 static local_handler *const none[LOCAL_KINDS];
-static local_handler *const *handlers = none; /* set before any other thread runs */
+static local_handler *const *handlers EARLY_DATA = none; /* set before any other thread runs */
 
 static bool failed; /* control lock: it does not take part, and does not try again */
 static uid_t user;  /* control lock: the effective user when it began */
 
-void local_init(local_handler *const *of_messages)
+EARLY_CODE void local_init(local_handler *const *of_messages)
 {
 	handlers = of_messages;
 }

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sections.h"
 #include "ring/rings.h"
 
 /* A socket that keeps a direct ring, or has memory for one. */
@@ -24,13 +25,13 @@ static struct slot {
 	struct list keepers;
 } slots[DIRECT_MAX];
 
-static const struct direct_kind *kind;
+static const struct direct_kind *kind EARLY_DATA;
 static uint32_t last_life;   /* control lock */
 static unsigned in_use;	     /* control lock: slots, and sockets with memory */
 static struct list memories; /* control lock: of struct keeper */
 static bool known_available; /* any, atomic */
 
-void direct_init(const struct direct_kind *new_kind)
+EARLY_CODE void direct_init(const struct direct_kind *new_kind)
 {
 	kind = new_kind;
 	list_init(&memories);
