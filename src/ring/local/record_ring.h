@@ -54,8 +54,8 @@ struct record_header {
 	uint16_t to_port;
 	uint16_t len; /* bytes; record_ring_write() sets it */
 	uint8_t ttl, tos;
-	uint32_t generation; /* of the sender's socket */
-	uint32_t flags;	     /* the caller's */
+	uint32_t ifindex; /* of a group's datagram: the interface it leaves by; else 0 */
+	uint32_t flags;	  /* the caller's */
 };
 
 struct record_ring_shared {
@@ -90,7 +90,7 @@ struct record_found {
 	struct record_header header;
 	uint64_t position;
 	uint32_t cells;
-	bool is_mark; /* no datagram: record_ring_mark() */
+	bool is_mark; /* no datagram: record_ring_mark(); or of record_fan.h, as the flags say */
 };
 
 struct record_ring_reader {
@@ -188,6 +188,11 @@ int record_ring_write(struct record_ring_writer *writer, const struct record_hea
  * and the quick way stops before it.  0, -ENOBUFS: full, nothing was counted; -EPIPE; -EPROTO.
  */
 int record_ring_mark(struct record_ring_writer *writer, const struct record_header *header);
+
+/* The position after all that was written before this call. */
+uint64_t record_ring_written(struct record_ring_writer *writer);
+/* Has the reader consumed what was written before that position? */
+bool record_ring_has_read(struct record_ring_writer *writer, uint64_t position);
 
 /* Has the reader closed the ring? */
 bool record_ring_is_closed(const struct record_ring_writer *writer);

@@ -13,7 +13,7 @@
 #define TAIL_MASK (~0ull >> TAIL_SHIFT) /* of a position in the tail: 43 bits */
 #define LAP_MASK (~0ull >> LAP_SHIFT)
 
-/* A mark is a committed record that is no datagram: record_ring_mark(). */
+/* A mark is a committed record that the quick way stops before: record_ring_mark(), record_fan.h. */
 enum record_state { RECORD_RESERVED, RECORD_COMMITTED, RECORD_VOID, RECORD_MARK };
 
 static inline uint32_t writer_of(uint64_t word)

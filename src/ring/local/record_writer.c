@@ -209,6 +209,16 @@ bool record_ring_has_room(struct record_ring_writer *w, size_t len)
 	return fits(w, position_of(load(&w->shared->tail), head) - head, record_ring_cells(len));
 }
 
+uint64_t record_ring_written(struct record_ring_writer *w)
+{
+	return position_of(load(&w->shared->tail), see_head(w));
+}
+
+bool record_ring_has_read(struct record_ring_writer *w, uint64_t position)
+{
+	return see_head(w) >= position;
+}
+
 bool record_ring_is_closed(const struct record_ring_writer *w)
 {
 	return is_closed(load(&w->shared->tail));

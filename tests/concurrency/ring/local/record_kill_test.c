@@ -46,7 +46,7 @@ static void *write_records(void *arg)
 	TEST_CHECK(!record_ring_writer_open(&w, c->ring, CELLS, start->number));
 	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
 		struct record_header header = {
-			.time = n, .from = start->index, .generation = start->number};
+			.time = n, .from = start->index, .ifindex = start->number};
 		size_t len = (size_t)rand_r(&seed) % LEN_MAX;
 		struct iovec iov = {.iov_base = bytes, .iov_len = len};
 		int rc;
@@ -70,7 +70,7 @@ static void look_at(const struct record_header *h, const uint8_t *bytes, ssize_t
 {
 	assert_int_equal(n, h->len);
 	for (ssize_t i = 0; i < n; i++)
-		assert_int_equal(bytes[i], (uint8_t)(h->time + h->generation));
+		assert_int_equal(bytes[i], (uint8_t)(h->time + h->ifindex));
 	if (h->from < STEADY) {
 		assert_true(h->time > last[h->from]);
 		last[h->from] = h->time;
