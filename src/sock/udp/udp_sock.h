@@ -66,6 +66,15 @@ struct udp_rare {
 	uint16_t pending_gso; /* its UDP_SEGMENT */
 };
 
+/* The entry of udp_state.cache that a destination may have. */
+static inline unsigned udp_dst_place(const struct endpoint *to)
+{
+	_Static_assert(UDP_DST_CACHE == 256, "the top eight bits choose an entry");
+	uint64_t hash = to->addr.q[0] ^ to->addr.q[1] ^ endpoint_word(to);
+
+	return (unsigned)(hash * 0x9e3779b97f4a7c15ull >> 56);
+}
+
 /* Used by udp_send_special() and udp_resolve(). */
 struct udp_way udp_plain_way(const struct inet_sock *so, const struct endpoint *to);
 /* holder: the destination of a plain send; NULL: it was not resolved yet. */
@@ -178,7 +187,7 @@ int udp_recv_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned
 int udp_send_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,
 		   unsigned *done);
 
-/* sock_kind.tx_ring, udp_send.c */
+/* sock_kind.tx_ring, udp_resolve.c */
 int udp_tx_ring(struct inet_sock *so, const struct sockaddr *to, socklen_t len, struct ring **ring);
 /* sock_kind.recv_zcopy, udp_recv.c */
 ssize_t udp_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags);
