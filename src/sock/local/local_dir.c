@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -96,7 +97,7 @@ static void each_name(int fd, bool (*fn)(int fd, const char *name, void *arg), v
 static void place_name(const struct local_place *place, char name[NAME_MAX_OURS])
 {
 	const struct inaddr *at = &place->at.addr;
-	char proto = place->proto == LOCAL_TCP ? 't' : 'u';
+	char proto = "tum"[place->proto];
 	unsigned port = ntohs(place->at.port);
 
 	if (addr_is_v4(at))
@@ -420,8 +421,36 @@ void local_dir_changed(void)
 {
 	char events[4096];
 
+	/*
+	 * Before events are taken away: pairs with local_dir_is_still(), which does not find them any
+	 * more then, but this.
+	 */
+	__atomic_fetch_add(&generation, 1, __ATOMIC_SEQ_CST);
 	while (watch >= 0 && sys_read(watch, events, sizeof(events)) > 0)
 		continue;
 	/* release: pairs with local_dir_generation() */
 	__atomic_fetch_add(&generation, 1, __ATOMIC_RELEASE);
+}
+
+/* Has something happened that local_dir_changed() was not called for? */
+static bool has_events(void)
+{
+	int bytes = 1;
+
+	return sys_ioctl(watch, FIONREAD, &bytes) || bytes;
+}
+
+bool local_dir_is_still(uint32_t before)
+{
+	if (watch < 0 || has_events())
+		return false;
+	/* After the look: pairs with local_dir_changed(). */
+	return __atomic_load_n(&generation, __ATOMIC_SEQ_CST) == before;
+}
+
+bool local_dir_catch_up(void)
+{
+	if (watch >= 0 && has_events())
+		local_dir_changed();
+	return watch >= 0;
 }

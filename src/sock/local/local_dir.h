@@ -8,6 +8,7 @@
  *		u0000...0001-0035/		UDP, ::1, port 53: 32 digits
  *			PROCESS-SOCKET		one empty file for each receiver, or
  *			PROCESS-SOCKET-COOKIE	if others may be bound there, too
+ *		m00000000-1f90/			port 8080, members of multicast groups: always with COOKIE
  *
  * A process has a random name, which is also that of its Unix socket (local_meet.h); the kernel
  * frees that with the process, so an entry whose process has ended is known by it.  The files are
@@ -28,13 +29,13 @@
 
 #include "net/addr.h"
 
-enum local_proto { LOCAL_TCP, LOCAL_UDP };
+enum local_proto { LOCAL_TCP, LOCAL_UDP, LOCAL_GROUP };
 
 /* A receiver: a socket of a process. */
 struct local_entry {
 	uint64_t process; /* its name, not 0 */
 	uint32_t socket;  /* a number that the process has given it */
-	uint64_t cookie; /* SO_COOKIE, if the kernel chooses among the sockets of the port; else 0 */
+	uint64_t cookie; /* SO_COOKIE: LOCAL_GROUP; or the kernel chooses among the sockets of the port; else 0 */
 };
 
 #define LOCAL_COOKIE_FILTER UINT64_MAX /* no receiver: a BPF program chooses among those there */
@@ -101,6 +102,13 @@ unsigned local_dir_find(const struct local_place *to, struct local_place *at,
  * what local_dir_find() returned compares it.  It may change without a cause.
  */
 uint32_t local_dir_generation(void);
+/*
+ * any: is the directory as it was when it had this generation?  A receiver that was added before this
+ * call is noticed by it, in whatever process.
+ */
+bool local_dir_is_still(uint32_t generation);
+/* Control lock: takes in all changes, so that local_dir_is_still() is true.  False: that cannot be. */
+bool local_dir_catch_up(void);
 /* Readable when the generation is to change; -1: none. */
 int local_dir_fd(void);
 /* The internal thread: local_dir_fd() is readable. */

@@ -353,6 +353,36 @@ static void test_the_generation_follows_changes(void **state)
 		assert_int_equal(local_dir_generation(), local_dir_generation());
 }
 
+/* Before anybody has called local_dir_changed(). */
+static void test_a_sender_notices_a_change_at_once(void **state)
+{
+	uint32_t before;
+
+	if (!local_dir_catch_up())
+		return; /* without inotify */
+	before = local_dir_generation();
+	assert_true(local_dir_is_still(before));
+	add(LOCAL_GROUP, "0.0.0.0", 80, 1, 1);
+	assert_int_equal(local_dir_generation(), before);
+	assert_false(local_dir_is_still(before));
+	assert_true(local_dir_catch_up());
+	assert_false(local_dir_is_still(before));
+	before = local_dir_generation();
+	assert_true(local_dir_is_still(before));
+	local_dir_changed(); /* another thread has seen one */
+	assert_false(local_dir_is_still(before));
+}
+
+static void test_members_of_groups_are_a_place_of_their_own(void **state)
+{
+	struct local_entry found[LOCAL_MEMBERS];
+
+	add(LOCAL_GROUP, "0.0.0.0", 80, 1, 1);
+	assert_int_equal(find(LOCAL_UDP, "127.0.0.1", 80, found), 0);
+	assert_int_equal(find(LOCAL_GROUP, "0.0.0.0", 80, found), 1);
+	assert_int_equal(find(LOCAL_GROUP, "0.0.0.0", 81, found), 0);
+}
+
 static void test_without_a_directory_nobody_is_found(void **state)
 {
 	struct local_place place = place_of(LOCAL_TCP, "127.0.0.1", 80);
@@ -379,6 +409,8 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_modes_are_right_whatever_umask_says),
 	CASE(test_another_namespace_has_another_directory),
 	CASE(test_the_generation_follows_changes),
+	CASE(test_a_sender_notices_a_change_at_once),
+	CASE(test_members_of_groups_are_a_place_of_their_own),
 	CASE(test_without_a_directory_nobody_is_found),
 };
 
