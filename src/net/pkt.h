@@ -30,6 +30,7 @@ struct pkt_pool {
 #define PKT_ISS 0x02u	  /* iss is set */
 #define PKT_TAGGED 0x04u  /* the port set tag */
 #define PKT_ARRIVAL 0x08u /* pkt_arrival() is set */
+#define PKT_LOOPED 0x10u  /* UDP: to a group, from this host */
 
 /* When the frame arrived, if the port knows it: in front of the frame, in its headroom. */
 struct pkt_arrival {

@@ -212,12 +212,23 @@ void dst_set_unroutable(struct dst *dst)
 	__atomic_fetch_add(&dst_unroutable_count, 1, __ATOMIC_RELAXED);
 }
 
-void dst_fini(struct dst *dst)
+static __attribute__((noinline, cold)) void end_unusual(struct dst *dst)
 {
-	dst_detach(dst);
 	if (dst->unroutable)
 		__atomic_fetch_sub(&dst_unroutable_count, 1, __ATOMIC_RELAXED);
 	dst->unroutable = false;
+	if (dst->fans) {
+		dst_fini(&dst->fan->wire);
+		mem_free(dst->fan);
+	}
+	dst->fans = false;
+}
+
+void dst_fini(struct dst *dst)
+{
+	dst_detach(dst);
+	if (dst->unroutable || dst->fans)
+		end_unusual(dst);
 	if (dst->ring)
 		ring_put(dst->ring);
 	dst->ring = NULL;
@@ -306,6 +317,20 @@ static void apply_local(struct dst *dst, const struct endpoint *to, const struct
 							.tos = h->tos};
 }
 
+/* What the twin sends, or a fan, which is taken. */
+static void apply_loopback(struct dst *dst, const struct endpoint *to,
+			   const struct dst_found *found, const struct dst_headers *h)
+{
+	if (!found->fan) {
+		dst->local = found->local;
+		return;
+	}
+	apply_local(dst, to, found, h);
+	dst_local_header(dst)->ifindex = found->fan->ifindex;
+	dst->fan = found->fan;
+	dst->fans = true;
+}
+
 int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 	      const struct dst_found *found, const struct dst_headers *headers)
 {
@@ -327,6 +352,10 @@ int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 			if (!adj)
 				return -ENOMEM;
 		}
+	} else if (found->fan) {
+		rc = dst_apply(&found->fan->wire, home, to, &found->fan->found, headers);
+		if (rc)
+			return rc;
 	}
 	dst_fini(dst);
 	dst->verdict = found->verdict;
@@ -336,7 +365,7 @@ int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 	if (found->verdict == VERDICT_LOCAL)
 		apply_local(dst, to, found, headers);
 	if (found->verdict == VERDICT_LOOPBACK)
-		dst->local = found->local;
+		apply_loopback(dst, to, found, headers);
 	if (found->verdict != VERDICT_ACCELERATED)
 		return 0;
 	dst->tmpl = tmpl;

@@ -33,7 +33,10 @@ struct local_target_ref {
  * Of a receiver on this host: the addresses as records have them.  Those of IPv6 have numbers, which the
  * receiver has given them.
  */
-#define RECORD_IPV6 1u /* record_header.flags */
+/* record_header.flags */
+#define RECORD_IPV6 1u
+#define RECORD_GROUP \
+	2u /* alone: sent to a group; a mark (ring/local/record_fan.h) with this flag is a datagram */
 struct record_addrs {
 	uint32_t from, to, flags;
 };
@@ -43,7 +46,7 @@ struct dst_found {
 	enum verdict
 		verdict; /* ACCELERATED, LOCAL (never by dst_find()), or why the kernel must send */
 	struct local_target_ref local; /* VERDICT_LOCAL, VERDICT_LOOPBACK */
-	struct record_addrs record;    /* VERDICT_LOCAL */
+	struct record_addrs record;    /* VERDICT_LOCAL, or with fan */
 	struct ring *ring;	       /* of the interface and the allocation key; no reference */
 	struct inaddr src;
 	struct inaddr nexthop;
@@ -54,6 +57,8 @@ struct dst_found {
 	uint32_t generation;
 	bool by_host; /* as of struct dst */
 	uint32_t host_epoch;
+	/* VERDICT_LOOPBACK: of a group with members here; dst_apply() takes it, or the caller frees it */
+	struct dst_fan *fan;
 };
 
 struct dst_query {
@@ -75,6 +80,7 @@ struct dst {
 	union {
 		struct inaddr nexthop;
 		struct local_target_ref local; /* these verdicts; and see dst_local_header() */
+		struct dst_fan *fan;	       /* fans */
 	};
 	struct frame_template tmpl;
 	enum verdict verdict;
@@ -82,10 +88,30 @@ struct dst {
 	bool by_host : 1;    /* depends on sockets of this host that may come and go */
 	bool unroutable : 1; /* see dst_set_unroutable() */
 	bool unroutable_unacked : 1; /* for use by its owner */
+	bool fans : 1;		     /* see struct dst_fan */
 	uint16_t payload_max;	     /* of a datagram that is sent whole; 0: not known */
 	uint32_t host_epoch;
 	uint32_t generation; /* netlink_generation() under which it is known to hold; 0: none */
 };
+
+/*
+ * A group with members on this host that shared memory reaches, all of them: datagrams go to them, and to
+ * the wire.  The verdict of the destination is VERDICT_LOOPBACK, and it has no ring.
+ */
+struct dst_fan {
+	struct dst wire;
+	struct dst_found found; /* of wire */
+	uint32_t looked;	/* as of struct local_target_ref */
+	uint32_t ifindex;	/* of wire */
+	unsigned n;
+	struct local_target_ref to[];
+};
+
+/* holder: the ring that frames to it leave by; NULL: none. */
+static inline struct ring *dst_wire_ring(const struct dst *dst)
+{
+	return dst->fans ? dst->fan->wire.ring : dst->ring;
+}
 
 /* holder: the MTU of the path, 65535 at most; 0: not known. */
 static inline uint32_t dst_mtu(const struct dst *dst)
@@ -116,7 +142,7 @@ void dst_set_unroutable(struct dst *dst);
 /* The number of unroutable destinations: any, atomic. */
 extern unsigned dst_unroutable_count;
 
-/* VERDICT_LOCAL: the header of all records to it is where the template would be. */
+/* VERDICT_LOCAL, or fans: the header of all records to it is where the template would be. */
 struct record_header;
 static inline struct record_header *dst_local_header(struct dst *dst)
 {

@@ -312,6 +312,8 @@ struct sock_upcalls {
 	 * addresses or options have changed.  False: they cannot.
 	 */
 	bool (*local_receive)(struct inet_sock *so);
+	/* Its memberships, or IP_MULTICAST_ALL, have changed, or may have.  udp.local is not NULL. */
+	void (*local_groups)(struct inet_sock *so);
 	/* They cannot any more; what they have sent is in its queue.  Does nothing if they could not. */
 	void (*local_receive_stop)(struct inet_sock *so);
 	/*
@@ -319,6 +321,14 @@ struct sock_upcalls {
 	 * the kernel sends.  -EINPROGRESS: found->local was asked: call local_await().
 	 */
 	int (*local_find)(struct inet_sock *so, const struct udp_way *way, struct dst_found *found);
+	/*
+	 * To a group; *found: the kernel sends, as dst_find() has it; wire: where frames to it leave,
+	 * if its verdict is VERDICT_ACCELERATED; the socket has a port then.  0: found->fan is set; or
+	 * *found is *wire, because no member on this host wants what the socket sends; or it is
+	 * unchanged.  -EINPROGRESS: as local_find().
+	 */
+	int (*local_find_group)(struct inet_sock *so, const struct udp_way *way,
+				const struct dst_found *wire, struct dst_found *found);
 	/* No lock: waits for the answer; then call local_find() again. */
 	void (*local_await)(struct sock_ref ref, const struct endpoint *to,
 			    const struct local_target_ref *target);
@@ -327,9 +337,9 @@ struct sock_upcalls {
 	/* Is an accelerated receiver there? */
 	bool (*local_is_there)(const struct endpoint *to);
 	/*
-	 * holder of home: sends by a destination of VERDICT_LOCAL.  Bytes; -EFAULT; SOCK_KERNEL:
-	 * the kernel knows the error; -ESTALE: the destination has to be found again.  May let the
-	 * ring go and hold it again.
+	 * holder of home: sends by a destination of VERDICT_LOCAL, or one that fans.  Bytes; -EFAULT;
+	 * SOCK_KERNEL: the kernel sends, or knows the error; -ESTALE: the destination has to be found
+	 * again; -ENOBUFS: no frame is free.  May let the ring go and hold it again.
 	 */
 	ssize_t (*local_send)(struct inet_sock *so, struct dst *dst, const struct msghdr *msg,
 			      size_t len);

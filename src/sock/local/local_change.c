@@ -9,6 +9,11 @@
  *	waits for the calls that send by the twin, and until what they sent has arrived
  *	writes a mark, then records ----------> reads what its twin has, then goes on (local_turn.c)
  *
+ * To a group, a sender may change often: whoever else joins and leaves makes it.  What the kernel has got
+ * before and after records would be in the twin together, and the mark would not tell them apart.  So the
+ * sender waits until each member has read what its twin had, before it writes records (await_members()); if
+ * that takes too long, the kernel goes on.
+ *
  * What the kernel sends on this host goes through a queue of the processor on which the sender runs.  A
  * datagram to a socket of our own comes behind all of it.
  */
@@ -21,10 +26,11 @@
 #include "sock/local/local_sock.h"
 #include "sock/local/local_udp.h"
 
-#define KERNEL_MAX 4096u		 /* destinations that a socket remembers */
-#define LOOK_INTERVAL NSEC_PER_MSEC	 /* between two looks for a receiver, at least */
-#define CALLS_PATIENCE NSEC_PER_MSEC	 /* with calls that send by the twin */
-#define ARRIVAL_MAX (10 * NSEC_PER_MSEC) /* of a datagram to ourselves */
+#define KERNEL_MAX 4096u		     /* destinations that a socket remembers */
+#define LOOK_INTERVAL NSEC_PER_MSEC	     /* between two looks for a receiver, at least */
+#define CALLS_PATIENCE NSEC_PER_MSEC	     /* with calls that send by the twin */
+#define MEMBERS_PATIENCE (2 * NSEC_PER_MSEC) /* with members that read what their twins have */
+#define ARRIVAL_MAX (10 * NSEC_PER_MSEC)     /* of a datagram to ourselves */
 
 static bool never; /* control lock: datagrams to ourselves do not arrive */
 
@@ -190,12 +196,23 @@ bool local_have_arrived(void)
 	return !never;
 }
 
-static int write_mark(const struct endpoint *to, const struct dst_found *found)
+/* holder of local_ring() */
+static int put_mark(struct local_target *t, const struct endpoint *to,
+		    const struct dst_found *found)
 {
 	struct record_header header = {.from = found->record.from,
 				       .to = found->record.to,
 				       .flags = found->record.flags,
 				       .to_port = to->port};
+	int rc = record_ring_mark(&t->writer, &header);
+
+	if (!rc)
+		local_end_post(&t->end);
+	return rc;
+}
+
+static int write_mark(const struct endpoint *to, const struct dst_found *found)
+{
 	struct local_target *t;
 	int rc = -ESTALE;
 
@@ -203,9 +220,7 @@ static int write_mark(const struct endpoint *to, const struct dst_found *found)
 		return -EAGAIN;
 	t = local_target_of(&found->local);
 	if (t)
-		rc = record_ring_mark(&t->writer, &header);
-	if (!rc)
-		local_end_post(&t->end);
+		rc = put_mark(t, to, found);
 	ring_release_cold(local_ring());
 	return rc;
 }
@@ -223,5 +238,89 @@ int local_change(struct inet_sock *so, const struct endpoint *to, struct dst_fou
 		*k = l->kernel[--l->n_kernel];
 	else if (!never)
 		found->local.looked--; /* again soon, also if the directory stays as it is */
+	return rc;
+}
+
+/* Has the member read its ring to the position?  -ESTALE: it has no ring any more. */
+static int has_read(const struct local_target_ref *ref, uint64_t position)
+{
+	struct local_target *t;
+	int rc = -ESTALE;
+
+	if (!ring_hold_cold(local_ring()))
+		return rc;
+	t = local_target_of(ref);
+	if (t && !record_ring_is_closed(&t->writer))
+		rc = record_ring_has_read(&t->writer, position);
+	ring_release_cold(local_ring());
+	return rc;
+}
+
+/* holder of local_ring(): does a mark of an earlier attempt wait?  Then the member is slow, and gets no other. */
+static bool is_slow(struct local_target *t)
+{
+	return t->marked && !record_ring_has_read(&t->writer, t->marked);
+}
+
+/*
+ * Two marks for the member: it does not read the second one before what its twin had at the first.
+ * *position: after both.
+ */
+static int write_marks(const struct endpoint *to, const struct dst_found *found,
+		       const struct local_target_ref *ref, uint64_t *position)
+{
+	struct local_target *t;
+	int rc = -ESTALE;
+
+	if (!ring_hold_cold(local_ring()))
+		return -EAGAIN;
+	t = local_target_of(ref);
+	if (t)
+		rc = is_slow(t) ? -EAGAIN : put_mark(t, to, found);
+	if (!rc)
+		rc = put_mark(t, to, found);
+	if (!rc)
+		*position = t->marked = record_ring_written(&t->writer);
+	ring_release_cold(local_ring());
+	return rc;
+}
+
+static int await_members(const struct endpoint *to, const struct dst_found *found,
+			 const struct local_target_ref *members, unsigned n)
+{
+	nsec_t until = clock_now() + MEMBERS_PATIENCE;
+	uint64_t position[LOCAL_MEMBERS];
+	int rc = 0, read;
+
+	for (unsigned i = 0; !rc && i < n; i++)
+		rc = write_marks(to, found, &members[i], &position[i]);
+	for (unsigned i = 0; !rc && i < n;) {
+		read = has_read(&members[i], position[i]);
+		if (read < 0)
+			rc = read;
+		else if (read)
+			i++;
+		else if (clock_now() > until)
+			rc = -EAGAIN;
+		else
+			sys_sched_yield();
+	}
+	return rc;
+}
+
+int local_change_group(struct inet_sock *so, const struct endpoint *to,
+		       const struct dst_found *found, const struct local_target_ref *members,
+		       unsigned n)
+{
+	struct local_udp *l = so->udp.local;
+	struct local_kernels *k = find(l, to);
+	int rc;
+
+	if (!k)
+		return 0;
+	rc = await_calls(l) && local_have_arrived() ? await_members(to, found, members, n)
+						    : -EAGAIN;
+	if (!rc)
+		*k = l->kernel[--l->n_kernel];
 	return rc;
 }

@@ -43,6 +43,11 @@ static void end_target(struct local_target *t, enum local_target_state state)
 	set_state(t, state);
 }
 
+void local_target_end(struct local_target *t)
+{
+	end_target(t, TARGET_UNUSED);
+}
+
 static struct local_target *target_of(struct local_end *end)
 {
 	return container_of(end, struct local_target, end);
@@ -171,6 +176,7 @@ static int open_target(struct local_target *t, const struct local_message *m, in
 		return rc;
 	sys_close_fd(&t->segment.fd);
 	shared = local_records(&t->segment, m->size);
+	t->marked = 0;
 	return shared ? record_ring_writer_open(&t->writer, shared, m->size, m->value[0]) : -EPROTO;
 }
 
@@ -233,14 +239,37 @@ static bool find_receivers(const struct endpoint *to, struct receivers *all)
 	return all->n > 0 && (all->n == 1 || all->shared);
 }
 
+int local_target_get(const struct inet_sock *so, const struct local_entry *entry,
+		     const struct inaddr *from, const struct endpoint *to,
+		     struct local_target_ref *ref)
+{
+	struct local_target like = {.asked_port = so->local.port,
+				    .process = entry->process,
+				    .socket = entry->socket,
+				    .from = *from,
+				    .to = to->addr};
+	struct local_target *t;
+	int rc = 0;
+
+	control_assert_held();
+	if (!targets.next)
+		list_init(&targets);
+	t = find_target(&like);
+	if (!t)
+		rc = begin_target(&like, to, &t);
+	if (rc)
+		return rc;
+	*ref = (struct local_target_ref){.target = t, .gen = t->gen};
+	return __atomic_load_n(&t->state, __ATOMIC_RELAXED) == TARGET_OPEN ? 0 : -EINPROGRESS;
+}
+
 /* 0, -EINPROGRESS, or another error: the kernel sends. */
 static int find_open(struct inet_sock *so, const struct endpoint *to, const struct receivers *all,
 		     struct dst_found *found)
 {
-	struct local_target like = {.asked_port = so->local.port}, *t;
 	const struct local_entry *entry = &all->found[0];
 	struct endpoint from = so->local;
-	int rc = 0;
+	int rc;
 
 	if (!local_find_source(so, to, &from.addr))
 		return -ENOENT;
@@ -248,23 +277,13 @@ static int find_open(struct inet_sock *so, const struct endpoint *to, const stru
 		entry = local_choice(&from, to, all->found, all->n);
 	if (!entry)
 		return -ENOENT;
-	like.process = entry->process;
-	like.socket = entry->socket;
-	like.from = from.addr;
-	like.to = to->addr;
 	local_lock();
-	if (!targets.next)
-		list_init(&targets);
-	t = find_target(&like);
-	if (!t)
-		rc = begin_target(&like, to, &t);
+	rc = local_target_get(so, entry, &from.addr, to, &found->local);
 	if (rc == -ECONNREFUSED) /* its process has ended */
 		local_dir_remove(&all->at, entry);
-	if (!rc) {
+	if (!rc || rc == -EINPROGRESS) {
 		found->src = from.addr;
-		found->local = (struct local_target_ref){.target = t, .gen = t->gen};
-		found->record = t->record;
-		rc = __atomic_load_n(&t->state, __ATOMIC_RELAXED) == TARGET_OPEN ? 0 : -EINPROGRESS;
+		found->record = found->local.target->record;
 	}
 	local_unlock();
 	return rc;
@@ -418,13 +437,16 @@ ssize_t local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghd
 {
 	struct sock_ref ref = sock_ref_of(so);
 	struct ring *home = sock_home(so);
-	struct local_target_ref target = ref_of(dst);
+	struct local_target_ref target;
 	ssize_t n;
 
+	if (dst->fans)
+		return local_fan_send(so, dst, msg, len);
 	if (len > RECORD_MAX)
 		return SOCK_KERNEL; /* EMSGSIZE */
 	if ((dst->local.gen & SHARED) && dst->local.looked != local_dir_generation())
 		return -ESTALE;
+	target = ref_of(dst);
 	if (dst->local.gen & BESIDE)
 		n = write_beside(so, dst, msg, len);
 	else

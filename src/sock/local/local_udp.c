@@ -68,6 +68,12 @@ static bool is_possible6(const struct local_udp *l, const struct record_header *
 	return !addr_is_v4(&from) && !addr_is_v4(&to) && local_place_has(&l->place, &to);
 }
 
+bool local_may_be_from(const struct local_udp *l, const struct record_header *h)
+{
+	return may_have4(l, h->from) && h->from_port &&
+	       (ntohs(h->from_port) >= 1024 || l->may_be_low);
+}
+
 bool local_is_possible(const struct local_udp *l, const struct record_header *h)
 {
 	if (h->to_port != l->place.at.port || !h->from_port ||
@@ -125,8 +131,7 @@ static void put_headers(uint8_t *frame, size_t ip_size, const struct record_head
 	put16(udp + 4, UDP_HDR + (size_t)h->len);
 }
 
-/* A frame with the record that was peeked; NULL: no memory. */
-static struct pkt *new_frame(const struct local_udp *l)
+struct pkt *local_frame(const struct local_udp *l)
 {
 	const struct record_header *h = &l->reader.record.header;
 	size_t ip_size = h->flags & RECORD_IPV6 ? IP6_HDR : IP4_HDR;
@@ -150,16 +155,21 @@ static struct pkt *new_frame(const struct local_udp *l)
 	return pkt;
 }
 
-/* The record that was peeked is consumed. */
-static void deliver(struct local_udp *l, struct inet_sock *so)
+/* The record that was peeked is consumed.  group: it was sent to one. */
+static void deliver(struct local_udp *l, struct inet_sock *so, bool group)
 {
 	const struct record_header *h = &l->reader.record.header;
 	struct ring *home = sock_home(so);
 	struct pkt *pkt = NULL;
 	enum drop reason = DROP_NONE;
 
-	if (local_is_possible(l, h) && local_hears_record(l, so, h))
-		pkt = new_frame(l);
+	if ((group ? local_group_takes(l, h) : local_is_possible(l, h)) &&
+	    local_hears_record(l, so, h))
+		pkt = local_frame(l);
+	if (pkt && group) {
+		pkt->ifindex = (int)h->ifindex;
+		pkt->flags |= PKT_LOOPED;
+	}
 	record_ring_consume(&l->reader);
 	if (!pkt)
 		return;
@@ -185,6 +195,7 @@ static void count_drops(struct local_udp *l, struct inet_sock *so)
 static bool pull(struct local_udp *l, unsigned max)
 {
 	struct inet_sock *so = inet_of(l->ref.sk);
+	const struct record_found *found = &l->reader.record;
 	unsigned marks = 0;
 
 	if (!l->segment.base)
@@ -195,13 +206,13 @@ static bool pull(struct local_udp *l, unsigned max)
 			return true;
 		if (record_ring_peek(&l->reader))
 			return false;
-		if (__builtin_expect(l->reader.record.is_mark, 0)) {
+		if (__builtin_expect(found->is_mark && found->header.flags != RECORD_GROUP, 0)) {
 			record_ring_consume(&l->reader);
 			local_twin_mark(l);
 			i -= marks++ < LOCAL_PULL_MAX; /* it is no datagram */
 			continue;
 		}
-		deliver(l, so);
+		deliver(l, so, found->is_mark);
 	}
 	return true;
 }
@@ -282,8 +293,8 @@ static bool may_receive(struct inet_sock *so)
 
 	/* udp.limit is 0 after SO_VMA_SHUTDOWN_RX. */
 	return local_available() && so->bound && so->local.port && so->udp.limit &&
-	       !so->opt->bind_ifindex && !addr_is_multicast(at) && !addr_is_broadcast(at) &&
-	       rules_ask_receiver(so) != CONF_OS;
+	       !so->opt->bind_ifindex && (!addr_is_multicast(at) || addr_is_v4(at)) &&
+	       !addr_is_broadcast(at) && rules_ask_receiver(so) != CONF_OS;
 }
 
 /* May other sockets be bound to its port, among which the kernel chooses? */
@@ -292,8 +303,7 @@ static bool is_shared(const struct inet_sock *so)
 	return so->opt->reuseaddr || so->opt->reuseport;
 }
 
-/* The number by which the kernel names it; 0: it does not tell. */
-static uint64_t cookie_of(const struct inet_sock *so)
+uint64_t local_cookie_of(const struct inet_sock *so)
 {
 	uint64_t cookie = 0;
 	socklen_t len = sizeof(cookie);
@@ -304,7 +314,7 @@ static uint64_t cookie_of(const struct inet_sock *so)
 
 static void enter(struct local_udp *l, const struct inet_sock *so)
 {
-	uint64_t cookie = is_shared(so) ? cookie_of(so) : 0;
+	uint64_t cookie = is_shared(so) ? local_cookie_of(so) : 0;
 
 	if (is_shared(so) && !cookie)
 		return;
@@ -400,6 +410,7 @@ static void leave(struct local_udp *l, bool keep)
 	if (!l->registered)
 		return;
 	l->registered = false;
+	local_group_leave(l);
 	local_dir_remove(&l->place, &l->entry);
 	local_lock();
 	list_remove(&l->link);
@@ -431,6 +442,7 @@ bool local_receive(struct inet_sock *so)
 	/* It hears its peer only. */
 	if (!so->udp.connected || local_is_address(&so->remote.addr))
 		enter(l, so);
+	local_groups(so);
 	sock_rings_changed(so);
 	return l->registered;
 }
@@ -459,6 +471,7 @@ void local_udp_end(struct inet_sock *so)
 		return;
 	so->udp.local = NULL;
 	mem_free(l->kernel);
+	mem_free(l->groups);
 	/* Pairs with local_look_run(), which frees it if it is still to run. */
 	if (__atomic_exchange_n(&l->look_state, LOOK_ENDED, __ATOMIC_ACQ_REL) == LOOK_NOT)
 		mem_free(l);

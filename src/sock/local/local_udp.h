@@ -73,7 +73,10 @@ struct local_udp {
 	bool registered;
 	bool stopped;	/* for good */
 	bool connected; /* as it was when it registered */
+	bool grouped;	/* it is registered with LOCAL_GROUP, too, as member */
+	struct local_entry member;
 	uint32_t n_kernel, kernel_room;
+	nsec_t group_pause; /* before it looks again whether members can be reached */
 	struct local_kernels
 		*kernel; /* the destinations here that the kernel has got datagrams for */
 	/* lock; control lock to write */
@@ -83,7 +86,8 @@ struct local_udp {
 	struct list writers;
 	/* any, atomic */
 	enum local_look look_state;
-	bool more; /* of the holder: the last local_pull() has left something */
+	bool more;	/* of the holder: the last local_pull() has left something */
+	unsigned tries; /* of local_find_group() since the last send to a group */
 	/* in an inbox while look_state is LOOK_POSTED: asks the holder to look at the ring */
 	struct inbox_item look;
 	/* holder */
@@ -98,6 +102,7 @@ struct local_udp {
 	bool kernel_only;	  /* no datagram is sent through shared memory any more */
 	uint32_t calls[2], phase; /* calls that send by the twin; of those that begin: the index */
 	struct local_twin twin;
+	struct local_groups *groups; /* NULL: it has joined none, ever */
 };
 
 enum local_target_state { TARGET_UNUSED, TARGET_ASKED, TARGET_OPEN, TARGET_REFUSED };
@@ -119,6 +124,7 @@ struct local_target {
 	struct local_end end;
 	struct segment segment;
 	struct record_ring_writer writer;
+	uint64_t marked; /* the last position that local_change_group() waited for, or 0 */
 };
 
 /* ---- local_udp.c: receivers; members of struct sock_upcalls, see there ---------------------- */
@@ -142,10 +148,15 @@ struct ring *local_udp_ring(const struct inet_sock *so);
  * full leaves the rest where it is, and one whose twin waits what comes after that.
  */
 bool local_pull(struct local_udp *l, unsigned max);
+/* The number by which the kernel names the twin; 0: it does not tell. */
+uint64_t local_cookie_of(const struct inet_sock *so);
 /* In a forked child: receivers and targets are the parent's. */
 void local_udp_forget(void);
 /* Control lock: the socket's part, made if there is none; NULL: it cannot have one. */
 struct local_udp *local_udp_part(struct inet_sock *so);
+
+/* holder: the record that was peeked, as a frame.  NULL: no memory. */
+struct pkt *local_frame(const struct local_udp *l);
 
 /* ---- local_writer.c -------------------------------------------------------------------------- */
 
@@ -179,11 +190,22 @@ void local_await(struct sock_ref ref, const struct endpoint *to,
 bool local_may_connect(struct inet_sock *so, const struct endpoint *to);
 ssize_t local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len);
 void local_send_stop(struct inet_sock *so);
+/*
+ * lock: the receiver of this entry, for what the socket sends from there to there; it is asked if it was
+ * not before.  0; -EINPROGRESS: it has not answered yet; -errno: -ECONNREFUSED: its process has ended.
+ */
+int local_target_get(const struct inet_sock *so, const struct local_entry *entry,
+		     const struct inaddr *from, const struct endpoint *to,
+		     struct local_target_ref *ref);
+/* holder of local_ring(): the receiver is not reached by it any more. */
+void local_target_end(struct local_target *t);
 /* The handler of LOCAL_RECORDS. */
 bool local_take_records(struct local_link *link, const struct local_message *message, int *fds,
 			unsigned n);
 void local_targets_forget(void);
 
+/* holder: has it agreed to a sender there? */
+bool local_may_be_from(const struct local_udp *l, const struct record_header *h);
 /* holder: could the kernel have delivered a datagram with these addresses? */
 bool local_is_possible(const struct local_udp *l, const struct record_header *h);
 
@@ -236,6 +258,23 @@ static inline struct local_target *local_target_of(const struct local_target_ref
 const struct local_entry *local_choice(const struct endpoint *from, const struct endpoint *to,
 				       const struct local_entry *found, unsigned n);
 
+/* ---- local_group.c: members of multicast groups; see local_group.h ---------------------------- */
+
+void local_groups(struct inet_sock *so);
+/* Control lock: it is no member for local senders any more.  Does nothing if it was none. */
+void local_group_leave(struct local_udp *l);
+/* lock: may a process ask it, as a member, for its ring by this message? */
+bool local_group_is_for(const struct local_udp *l, const struct local_message *m);
+/* holder: would the kernel have given this record to it, which was sent to a group? */
+bool local_group_takes(const struct local_udp *l, const struct record_header *h);
+
+/* ---- local_fan.c: senders to groups ------------------------------------------------------------- */
+
+int local_find_group(struct inet_sock *so, const struct udp_way *way, const struct dst_found *wire,
+		     struct dst_found *found);
+/* local_udp_send() of a destination that fans. */
+ssize_t local_fan_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len);
+
 /* ---- local_change.c: destinations that the kernel serves --------------------------------------- */
 
 /* Control lock: was no receiver found there while the directory had this generation? */
@@ -249,6 +288,13 @@ void local_leave_to_kernel(struct local_udp *l, const struct endpoint *to, struc
  * got for it comes before what is written there from now on; -errno: the kernel goes on.
  */
 int local_change(struct inet_sock *so, const struct endpoint *to, struct dst_found *found);
+/*
+ * The same for a group, for each of whose members here a ring is open.  -EAGAIN: one is too slow; -ESTALE: one
+ * has no ring any more.
+ */
+int local_change_group(struct inet_sock *so, const struct endpoint *to,
+		       const struct dst_found *found, const struct local_target_ref *members,
+		       unsigned n);
 /*
  * Control lock, no ring held: what this thread has sent through the loopback interface has arrived.
  * False: that is not known.

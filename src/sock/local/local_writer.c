@@ -240,7 +240,7 @@ static int admit(struct writer *w, struct local_udp *l, const struct local_messa
 	rc = open_ring(l);
 	if (!rc)
 		rc = add_address(l, &m->from);
-	if (!rc)
+	if (!rc && !addr_is_multicast(&m->to))
 		rc = add_address(l, &m->to);
 	if (rc)
 		return rc;
@@ -299,6 +299,11 @@ static bool admit_to(struct writer *w, struct local_udp *l, const struct local_m
 	return !rc;
 }
 
+static bool is_for(const struct local_udp *l, const struct local_message *m)
+{
+	return addr_is_multicast(&m->to) ? local_group_is_for(l, m) : local_is_for(&l->place, m);
+}
+
 bool local_take_ask(struct local_link *link, const struct local_message *m, int *fds, unsigned n)
 {
 	struct local_udp *l = local_receiver(m->socket);
@@ -306,7 +311,7 @@ bool local_take_ask(struct local_link *link, const struct local_message *m, int 
 	bool good;
 
 	unix_socket_close_fds(fds, n);
-	if (l && !local_is_for(&l->place, m))
+	if (l && !is_for(l, m))
 		l = NULL;
 	if (!ring_hold_cold(local_ring()))
 		return false;

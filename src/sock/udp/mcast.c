@@ -298,18 +298,36 @@ void mcast_all_changed(struct inet_sock *so)
 {
 	control_assert_held();
 	control_assert_no_ring();
+	if (so->udp.local)
+		sock_upcalls.local_groups(so);
 	if (so->bound)
 		follow(so->local.port, NULL);
 }
 
 /* ---- a socket begins, changes, ends --------------------------------------------------------- */
 
-/* control lock: readers of the statistics see these groups. */
-static void publish_groups(const struct inet_sock *so)
+void mcast_each_own(const struct inet_sock *so,
+		    void (*fn)(const struct inaddr *group, int ifindex,
+			       const struct mcast_sources *sources, void *arg),
+		    void *arg)
+{
+	control_assert_held();
+	list_for_each(link, &so->udp.groups) {
+		const struct membership *m = membership_of(link);
+
+		if (!m->overheard && addr_is_v4(&m->group))
+			fn(&m->group, m->ifindex, m->sources, arg);
+	}
+}
+
+/* Local senders, and readers of the statistics, know these groups. */
+static void publish_groups(struct inet_sock *so)
 {
 	struct stats_sock *stats = sock_stats(so);
 	uint32_t n = 0;
 
+	if (so->udp.local)
+		sock_upcalls.local_groups(so);
 	if (!stats)
 		return;
 	list_for_each(link, &so->udp.groups) {

@@ -20,6 +20,12 @@ bool mcast_wants(const struct mcast_sources *sources, const struct inaddr *from)
 /* holder of the flow's ring: does the member want this datagram of the group, by its sender? */
 bool mcast_takes(const struct ring *ring, struct sock_flow *f, const struct pkt *pkt);
 
+/* Calls fn for each of its own memberships in groups of IPv4; sources: NULL: it wants all senders. */
+void mcast_each_own(const struct inet_sock *so,
+		    void (*fn)(const struct inaddr *group, int ifindex,
+			       const struct mcast_sources *sources, void *arg),
+		    void *arg);
+
 /* The socket was bound: memberships made before take effect.  0, or the error of strict_check(). */
 int mcast_attach(struct inet_sock *so);
 /* The memberships stay, and the twin receives for them. */

@@ -246,13 +246,14 @@ struct tx_rings {
 static void note_tx_ring(struct dst *dst, void *arg)
 {
 	struct tx_rings *tx = arg;
+	struct ring *ring = dst_wire_ring(dst);
 
 	for (unsigned i = 0; i < tx->n; i++) {
-		if (tx->rings[i] == dst->ring)
+		if (tx->rings[i] == ring)
 			return;
 	}
-	if (dst->ring && tx->n < tx->max)
-		tx->rings[tx->n++] = dst->ring;
+	if (ring && tx->n < tx->max)
+		tx->rings[tx->n++] = ring;
 }
 
 unsigned udp_tx_rings(struct inet_sock *so, struct ring **rings, unsigned max)

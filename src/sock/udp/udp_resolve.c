@@ -127,43 +127,6 @@ static void by_kernel(struct dst_found *found, enum verdict reason)
 	found->verdict = reason;
 }
 
-/*
- * Control lock: where the way leads.  0; SOCK_KERNEL: the kernel serves the socket from now on;
- * or -errno.
- */
-static int find_way(struct inet_sock *so, const struct udp_way *way, struct dst_found *found)
-{
-	enum conf_says says = rules_ask(so, CONF_UDP_SENDER, &way->to, NULL);
-	struct dst_query query;
-	enum verdict verdict;
-	int rc;
-
-	if (says == CONF_OS) {
-		by_kernel(found, VERDICT_RULE);
-		return 0;
-	}
-	if (addr_is_multicast(&way->to.addr) && !way->ttl) { /* it stays on this host */
-		by_kernel(found, VERDICT_LOOPBACK);
-		return 0;
-	}
-	verdict = sock_start_for(so);
-	if (verdict != VERDICT_ACCELERATED) {
-		rc = strict_check(so, says, verdict);
-		rc = rc ? rc : sock_leave(so, verdict);
-		return rc ? rc : SOCK_KERNEL;
-	}
-	if (!sock_may_reach(so, &way->to, way_oif(so, way))) {
-		by_kernel(found, VERDICT_FAMILY);
-		return strict_check(so, says, VERDICT_FAMILY);
-	}
-	query = query_for(so, way);
-	sock_tx_query(so, &query);
-	dst_find(&query, found);
-	if (found->verdict == VERDICT_LOOPBACK && params.local)
-		return sock_upcalls.local_find(so, way, found);
-	return strict_check(so, says, found->verdict);
-}
-
 /* Control lock: a socket that sends has a port, and a home.  0 or -errno. */
 static int begin_sending(struct inet_sock *so, const struct dst_found *found)
 {
@@ -179,13 +142,76 @@ static int begin_sending(struct inet_sock *so, const struct dst_found *found)
 	return rc;
 }
 
+/*
+ * Control lock: the kernel sends to the group, if not shared memory reaches its members on this host.  As
+ * find_way().  query: NULL: the datagrams do not leave the host.
+ */
+static int find_group(struct inet_sock *so, const struct udp_way *way, struct dst_query *query,
+		      struct dst_found *found)
+{
+	struct dst_found wire = {.verdict = found->verdict};
+	int rc;
+
+	if (!params.local)
+		return 0;
+	if (query && found->verdict == VERDICT_LOOPBACK) {
+		query->mc_loop = false;
+		dst_find(query, &wire);
+	}
+	rc = begin_sending(so, &wire);
+	return rc ? rc : sock_upcalls.local_find_group(so, way, &wire, found);
+}
+
+/*
+ * Control lock: where the way leads.  0; SOCK_KERNEL: the kernel serves the socket from now on;
+ * or -errno.
+ */
+static int find_way(struct inet_sock *so, const struct udp_way *way, struct dst_found *found)
+{
+	enum conf_says says = rules_ask(so, CONF_UDP_SENDER, &way->to, NULL);
+	struct dst_query query;
+	enum verdict verdict;
+	bool multicast;
+	int rc = 0;
+
+	if (says == CONF_OS) {
+		by_kernel(found, VERDICT_RULE);
+		return 0;
+	}
+	if (addr_is_multicast(&way->to.addr) && !way->ttl) { /* it stays on this host */
+		by_kernel(found, VERDICT_LOOPBACK);
+		return find_group(so, way, NULL, found);
+	}
+	verdict = sock_start_for(so);
+	if (verdict != VERDICT_ACCELERATED) {
+		rc = strict_check(so, says, verdict);
+		rc = rc ? rc : sock_leave(so, verdict);
+		return rc ? rc : SOCK_KERNEL;
+	}
+	if (!sock_may_reach(so, &way->to, way_oif(so, way))) {
+		by_kernel(found, VERDICT_FAMILY);
+		return strict_check(so, says, VERDICT_FAMILY);
+	}
+	query = query_for(so, way);
+	sock_tx_query(so, &query);
+	dst_find(&query, found);
+	multicast = addr_is_multicast(&way->to.addr);
+	if (found->verdict != VERDICT_LOOPBACK || !params.local)
+		rc = strict_check(so, says, found->verdict);
+	else if (!multicast)
+		rc = sock_upcalls.local_find(so, way, found);
+	if (!rc && multicast && found->verdict != VERDICT_ACCELERATED)
+		rc = find_group(so, way, &query, found);
+	return rc;
+}
+
 int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct udp_way way = *wanted;
-	struct dst_found found;
+	struct dst_found found = {.fan = NULL};
 	struct dst_headers headers;
-	struct ring *ring;
+	struct ring *ring, *old;
 	struct dst *dst;
 	int rc;
 
@@ -212,14 +238,17 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 	if (rc)
 		goto unlock;
 	dst = dst_for(so, &way);
-	if (dst && dst->ring && dst->ring != ring && dst->ring != found.ring) {
-		rc = settle_old_ring(ref, &ring, dst->ring);
+	old = dst ? dst_wire_ring(dst) : NULL;
+	if (old && old != ring && old != found.ring) {
+		rc = settle_old_ring(ref, &ring, old);
 		if (rc)
 			goto unlock;
 		dst = dst_for(so, &way);
 	}
 	headers = udp_headers(so, &way);
 	rc = dst ? dst_apply(dst, ring, &way.to, &found, &headers) : -ENOMEM;
+	if (!rc)
+		found.fan = NULL;
 	if (!rc && !way.plain)
 		container_of(dst, struct udp_dst, dst)->way = way;
 	else if (!rc && dst != &so->udp.dst)
@@ -228,6 +257,7 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 	if (!rc)
 		dst_resolve_neighbour(&found);
 unlock:
+	mem_free(found.fan);
 	control_unlock();
 	if (rc != -EINPROGRESS)
 		return rc;

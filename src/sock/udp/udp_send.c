@@ -121,7 +121,7 @@ static __attribute__((noinline, cold)) ssize_t send_without_ring(struct inet_soc
 {
 	int phase = SOCK_KERNEL; /* only the kernel reaches it */
 
-	if (dst->verdict == VERDICT_LOCAL)
+	if (dst->verdict == VERDICT_LOCAL || dst->fans)
 		return dummy ? -EINVAL : sock_upcalls.local_send(so, dst, msg, len);
 	if (!dummy && so->udp.local)
 		phase = sock_upcalls.local_by_kernel(so, dst);
@@ -155,6 +155,11 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 		*n = send_without_ring(so, dst, msg, s->len, s->dummy);
 		if (*n <= SOCK_TRY_ASIDE) {
 			s->aside = ASIDE_TWIN + (unsigned)(SOCK_TRY_ASIDE - *n);
+			*n = SOCK_TRY_ASIDE;
+			return false;
+		}
+		if (*n == -ENOBUFS) {
+			ring_poll(ring); /* sent frames come back */
 			*n = SOCK_TRY_ASIDE;
 			return false;
 		}

@@ -87,8 +87,12 @@ static void put_pktinfo(struct writer *w, const struct pkt *pkt, const struct ri
 				  .ipi_spec_dst.s_addr = addr_v4_of(&to.addr)};
 
 	info.ipi_ifindex = ifindex;
-	if (addr_is_multicast(&to.addr))
-		info.ipi_spec_dst.s_addr = addr_v4_of(&ring->addr);
+	if (addr_is_multicast(&to.addr)) {
+		struct endpoint from = frame_source(pkt);
+		bool looped = pkt->flags & PKT_LOOPED;
+
+		info.ipi_spec_dst.s_addr = addr_v4_of(looped ? &from.addr : &ring->addr);
+	}
 	put(w, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
 }
 

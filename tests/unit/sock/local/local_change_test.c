@@ -2,6 +2,8 @@
 /* A sender whose destination the kernel serves until a receiver is there; it is the receiver's socket. */
 #include "receiver_fixture.h"
 
+#include <pthread.h>
+
 static struct local_target target;
 static struct dst_found found;
 static struct endpoint there;
@@ -160,6 +162,79 @@ static void test_a_ring_without_room_leaves_it_to_the_kernel(void **state)
 	assert_false(has_mark());
 }
 
+/* ---- to a group ---------------------------------------------------------------------------------- */
+
+static int change_group(void)
+{
+	int rc;
+
+	assert_true(control_lock());
+	rc = local_change_group(so, &there, &found, &found.local, 1);
+	control_unlock();
+	return rc;
+}
+
+static bool over; /* any, atomic: the member has read what it had to */
+
+/* Reads all marks, as a member does whose twin has nothing. */
+static void *read_marks(void *arg)
+{
+	while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
+		assert_true(ring_hold_cold(local_ring()));
+		while (has_mark())
+			continue;
+		ring_release_cold(local_ring());
+	}
+	return NULL;
+}
+
+static void begin_writing(void)
+{
+	assert_int_equal(record_ring_writer_open(&target.writer, writer.shared, writer.cells,
+						 writer.number),
+			 0);
+}
+
+static void test_members_of_a_group_have_read_what_the_kernel_had(void **state)
+{
+	pthread_t thread;
+	int rc = -EAGAIN;
+
+	begin_writing();
+	leave_to_kernel();
+	__atomic_store_n(&over, false, __ATOMIC_RELAXED);
+	assert_int_equal(pthread_create(&thread, NULL, read_marks, NULL), 0);
+	for (nsec_t until = clock_now() + PATIENCE; rc == -EAGAIN && clock_now() < until;)
+		rc = change_group();
+	__atomic_store_n(&over, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	assert_int_equal(rc, 0);
+	assert_false(local_is_kernels(so->udp.local, &there, found.local.looked));
+	assert_int_equal(change_group(), 0); /* the kernel has got nothing since */
+	assert_false(has_mark());
+}
+
+static void test_a_member_that_does_not_read_leaves_it_to_the_kernel(void **state)
+{
+	begin_writing();
+	leave_to_kernel();
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(change_group(), -EAGAIN);
+	assert_true(local_is_kernels(so->udp.local, &there, found.local.looked));
+	/* Two marks, and no more however often it is tried: they would fill the ring. */
+	assert_true(has_mark());
+	assert_int_equal(change_group(), -EAGAIN); /* it has read one */
+	assert_true(has_mark());
+	assert_false(has_mark());
+	assert_int_equal(change_group(), -EAGAIN); /* two others */
+	assert_true(has_mark());
+	assert_true(has_mark());
+	record_ring_close(&so->udp.local->reader);
+	assert_int_equal(change_group(), -EPIPE);
+	target.gen++;
+	assert_int_equal(change_group(), -ESTALE);
+}
+
 static void test_a_change_of_the_directory_is_a_reason_to_look_again(void **state)
 {
 	struct dst dst = the_kernels(0, local_dir_generation() - 1);
@@ -186,6 +261,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_change_waits_for_calls_under_way),
 	TEST(test_another_destination_of_the_socket_keeps_nobody_waiting),
 	TEST(test_a_ring_without_room_leaves_it_to_the_kernel),
+	TEST(test_members_of_a_group_have_read_what_the_kernel_had),
+	TEST(test_a_member_that_does_not_read_leaves_it_to_the_kernel),
 	TEST(test_a_change_of_the_directory_is_a_reason_to_look_again),
 };
 
