@@ -7,9 +7,11 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "net/frame.h"
 #include "ring/progress.h"
 
 #define EVENTS_MAX 16
+#define FRAME_MAX (ETH_HDR + 65535u)
 
 struct local_queue {
 	struct port_queue base;
@@ -153,6 +155,13 @@ static void local_close_queue(struct port_queue *base)
 	mem_free(q);
 }
 
+/* For what leaves by another ring, as a copy; this one sends no frames. */
+static struct pkt *local_tx_get(struct port_queue *base)
+{
+	(void)base;
+	return pkt_blank(FRAME_MAX);
+}
+
 static void local_free_port(struct port *port)
 {
 	mem_free(port);
@@ -176,6 +185,7 @@ static int local_open(int ifindex, struct port **out, char why[PORT_WHY])
 	local_ops.free_port = local_free_port;
 	local_ops.open_queue = local_open_queue;
 	local_ops.rx_burst = local_rx_burst;
+	local_ops.tx_get = local_tx_get;
 	*port = (struct port){.ops = &local_ops,
 			      .ifindex = PORT_LOCAL_IFINDEX,
 			      .name = "local",

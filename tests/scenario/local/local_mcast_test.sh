@@ -70,6 +70,15 @@ check "... and of the TTL" grep -qx "ttl 3" $(out four)
 next
 joins one "$lib"
 far far ""
+before=$(counts)
+publishes count=500 first
+check "of a publisher that has sent on this host before, a member gets each number once" said one
+check "... and one on another host" said far
+check "... and the kernel saw none here" test "$(counts)" == "$before"
+
+next
+joins one "$lib"
+far far ""
 publishes count=2000 forks=1000
 check "of a publisher that forks, and its child, a member gets each number once, in order" said one
 check "... and one on another host" said far
