@@ -4,7 +4,7 @@
 #if defined(__x86_64__)
 #include <sys/platform/x86.h>
 
-#include "base/sections.h"
+#include "base/image/sections.h"
 #endif
 
 bool cpu_has_avx2 EARLY_DATA;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 
 #define LINE_MAX_BYTES 1024 /* on the stack, which is small in some signal handlers */

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 
 /* After fork() only the thread that called it exists. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/signals.h"
 
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 
 /* The number of nested pairs of this thread, and its mask before the outermost. */

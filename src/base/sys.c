@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/sections.h"
+#include "base/image/sections.h"
 
 #define HIDDEN_FD 512 /* programs number their descriptors from 0, and loop over some hundreds */
 

@@ -7,7 +7,7 @@
  */
 #include "base/wheel.h"
 
-#include "base/sections.h"
+#include "base/image/sections.h"
 
 #define WHEEL_MASK (WHEEL_SLOTS - 1)
 #define HORIZON ((uint64_t)1 << (WHEEL_BITS * WHEEL_LEVELS)) /* ticks */

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/sys.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "intercept/wrap.h"
 
 #define LEAF_BYTES (FD_LEAF_SIZE * sizeof(struct fd_entry))

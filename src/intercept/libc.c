@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 
 /*

@@ -25,7 +25,7 @@
 
 #include "base/busy.h"
 #include "base/guard.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 #include "intercept/backtrace.h"
 #include "intercept/wrap.h"

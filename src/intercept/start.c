@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/once.h"
 #include "base/param.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/stats/stats.h"
 #include "base/sys.h"
 #include "intercept/backtrace.h"

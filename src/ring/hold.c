@@ -6,7 +6,7 @@
 #include <sched.h>
 
 #include "base/log.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 #include "ring/progress.h"
 #include "ring/ring.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 
 static const struct port_kind *const no_kinds[] = {&port_null_kind, NULL};
 static const struct port_kind *const *kinds EARLY_DATA = no_kinds;

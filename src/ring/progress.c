@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 #include "base/param.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/signals.h"
 #include "base/sys.h"
 #include "net/netlink/netlink.h"

@@ -5,7 +5,7 @@
 
 #include "base/delay.h"
 #include "base/log.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 #include "ring/capture.h"
 #include "ring/rings.h"

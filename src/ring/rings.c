@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/param.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "net/netlink/netlink.h"
 
 #define CLOSE_AFTER NSEC_PER_SEC /* a ring without references stays open: it may be used again */
@@ -27,8 +27,7 @@ struct port_entry {
 
 static struct port_entry ports[RINGS_PORTS_MAX]; /* either lock to read, both to write: control, */
 static unsigned n_ports;
-static pthread_mutex_t ports_lock EARLY_DATA =
-	PTHREAD_MUTEX_INITIALIZER;    /* and this, held by services */
+static pthread_mutex_t ports_lock EARLY_DATA = PTHREAD_MUTEX_INITIALIZER; /* and this: services' */
 static struct ring *rings[RINGS_MAX]; /* control lock to write; any reads */
 static unsigned n_rings;	      /* atomic: control lock to write; entries below it are set */
 static struct ring nowhere;
@@ -587,12 +586,10 @@ void rings_forget(void)
 void rings_close_all(void)
 {
 	for (unsigned i = 0; i < n_rings; i++) {
-		struct ring *r = rings[i];
-
-		if (!r->q || !ring_hold_cold(r))
+		if (!rings[i]->q || !ring_hold_cold(rings[i]))
 			continue;
-		ring_close(r);
-		ring_release_cold(r);
+		ring_close(rings[i]);
+		ring_release_cold(rings[i]);
 	}
 	while (n_ports) {
 		if (ports[0].port)

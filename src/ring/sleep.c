@@ -7,7 +7,7 @@
 
 #include "base/busy.h"
 #include "base/delay.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/stats/recorder.h"
 #include "base/sys.h"
 #include "ring/hold.h"

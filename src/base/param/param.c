@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/param/param_internal.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 
 #define DEBUG_DETAILS 2 /* a debug log needs thread ids */

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/param/param_internal.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 #include "base/version.h"
 

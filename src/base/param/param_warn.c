@@ -4,7 +4,7 @@
 
 #include "base/param/param_internal.h"
 
-#include "base/sections.h"
+#include "base/image/sections.h"
 
 #define NAME_MAX_LEN 63 /* compared and shown of an unknown variable */
 #define UNKNOWN_MAX 8	/* unknown variables that are named; the others are counted */

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sealed.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/stats/stats_text.h"
 #include "base/sys.h"
 #include "base/version.h"

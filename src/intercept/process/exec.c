@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "intercept/process/inherited.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "intercept/wrap.h"
 
 EARLY_CODE EXPORT int execve(const char *path, char *const argv[], char *const env[])

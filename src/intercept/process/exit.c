@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "base/busy.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
 

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/signals.h"
 #include "base/sys.h"
 #include "intercept/extra.h"

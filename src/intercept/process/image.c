@@ -12,7 +12,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
 #include "sock/share/exec_inherit.h"

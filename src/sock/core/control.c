@@ -2,7 +2,7 @@
 #include "sock/core/control.h"
 
 #include "base/mutex.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 
 static pthread_mutex_t control EARLY_DATA = PTHREAD_MUTEX_INITIALIZER;
 static __thread bool mine __attribute__((tls_model("initial-exec")));

@@ -2,7 +2,7 @@
 #include <ck_spinlock.h>
 
 #include "base/mem.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "sock/core/kind.h"
 #include "sock/core/port/port_keeper.h"
 

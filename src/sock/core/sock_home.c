@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "base/sys.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "sock/core/extra/xtreme.h"
 #include "sock/core/inet_sock.h"
 #include "sock/core/msg/family.h"

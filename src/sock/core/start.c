@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "net/netlink/netlink.h"
 #include "sock/core/kind.h"
 #include "sock/core/msg/family.h"

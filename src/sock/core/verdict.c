@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/param.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 
 /* The values of VMA_EXCEPTION_HANDLING. */
 enum exception { EXIT = -2, QUIET = -1, LEAVE = 0, LEAVE_LOUDLY = 1, REFUSE = 2, ABORT = 3 };

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/param.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "base/sys.h"
 #include "sock/core/control.h"
 #include "sock/local/local_link.h"

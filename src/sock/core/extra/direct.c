@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/sections.h"
+#include "base/image/sections.h"
 #include "ring/rings.h"
 
 /* A socket that keeps a direct ring, or has memory for one. */
