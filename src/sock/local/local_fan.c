@@ -50,16 +50,20 @@ static void remove_dead(const struct members *m)
 	}
 }
 
-/* Every socket that hears the sender is an entry.  0; -ENOENT: one is not, or that is not known. */
+/*
+ * Every socket that hears the sender is an entry.  0; -ENOENT: one is not, or that is not known; -EAGAIN: that
+ * may be known soon.
+ */
 static int find_members(struct members *m, const struct endpoint *to, int ifindex)
 {
 	struct local_place place = local_group_place(to->port);
 	int loops = local_group_loops(&to->addr, &m->from.addr, ifindex), n = 0;
 
 	if (loops > 0)
-		n = local_group_hearers(&m->from, to, ifindex, m->cookie, LOCAL_MEMBERS);
+		n = local_group_hearers(IPPROTO_UDP, &m->from, to, ifindex, m->cookie,
+					LOCAL_MEMBERS);
 	if (loops < 0 || n < 0)
-		return -ENOENT;
+		return loops == -EAGAIN || n == -EAGAIN ? -EAGAIN : -ENOENT;
 	m->n = (unsigned)n;
 	m->entries = local_dir_find(&place, &m->at, m->entry);
 	if (m->entries > m->n)

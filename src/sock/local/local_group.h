@@ -69,9 +69,10 @@ bool local_groups_take(const struct local_groups *g, const struct inaddr *group,
 int local_group_loops(const struct inaddr *group, const struct inaddr *from, int ifindex);
 /*
  * The sockets to which the kernel may give a datagram from there to there: *cookies, at most max.  Their
- * number; -E2BIG; -errno: it does not tell.
+ * number; -E2BIG; -EAGAIN: they have changed meanwhile; -errno: it does not tell: -ENOENT: not of this
+ * protocol.  protocol: IPPROTO_UDP.
  */
-int local_group_hearers(const struct endpoint *from, const struct endpoint *to, int ifindex,
-			uint64_t *cookies, unsigned max);
+int local_group_hearers(uint8_t protocol, const struct endpoint *from, const struct endpoint *to,
+			int ifindex, uint64_t *cookies, unsigned max);
 
 #endif

@@ -131,6 +131,17 @@ static bool may_hear(const struct hearers *h, const struct inet_diag_msg *msg)
 	return !msg->id.idiag_dport || msg->id.idiag_dport == h->from->port;
 }
 
+/* Of the last message, which says how the dump went: a kernel without udp_diag ends it at once. */
+static int result(const char *message, size_t len)
+{
+	int rc;
+
+	if (len < NLMSG_LENGTH(sizeof(rc)))
+		return -EPROTO;
+	memcpy(&rc, message + NLMSG_HDRLEN, sizeof(rc));
+	return rc <= 0 ? rc : -EPROTO;
+}
+
 /* Adds the sockets of one message.  1: more follow; 0: it was the last; -errno. */
 static int add_sockets(struct hearers *h, const char *answer, size_t len)
 {
@@ -142,10 +153,11 @@ static int add_sockets(struct hearers *h, const char *answer, size_t len)
 		memcpy(&head, answer + at, sizeof(head));
 		if (head.nlmsg_flags & NLM_F_DUMP_INTR)
 			return -EAGAIN;
+		if (head.nlmsg_len > len - at)
+			return -EPROTO;
 		if (head.nlmsg_type == NLMSG_DONE)
-			return 0;
-		if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY || head.nlmsg_len > len - at ||
-		    head.nlmsg_len < fixed)
+			return result(answer + at, head.nlmsg_len);
+		if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY || head.nlmsg_len < fixed)
 			return -EPROTO;
 		memcpy(&msg, answer + at + NLMSG_HDRLEN, sizeof(msg));
 		if (!may_hear(h, &msg) || is_v6only(answer + at + fixed, head.nlmsg_len - fixed))
@@ -158,7 +170,7 @@ static int add_sockets(struct hearers *h, const char *answer, size_t len)
 	return 1;
 }
 
-static int add_family(struct hearers *h, int fd, uint8_t family)
+static int add_family(struct hearers *h, int fd, uint8_t family, uint8_t protocol)
 {
 	struct {
 		struct nlmsghdr head;
@@ -168,7 +180,7 @@ static int add_family(struct hearers *h, int fd, uint8_t family)
 			 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
 			 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
 		.req = {.sdiag_family = family,
-			.sdiag_protocol = IPPROTO_UDP,
+			.sdiag_protocol = protocol,
 			.idiag_states = UINT32_MAX,
 			.id = {.idiag_sport = h->to->port}},
 	};
@@ -183,8 +195,8 @@ static int add_family(struct hearers *h, int fd, uint8_t family)
 	return n < 0 ? (int)n : rc;
 }
 
-int local_group_hearers(const struct endpoint *from, const struct endpoint *to, int ifindex,
-			uint64_t *cookies, unsigned max)
+int local_group_hearers(uint8_t protocol, const struct endpoint *from, const struct endpoint *to,
+			int ifindex, uint64_t *cookies, unsigned max)
 {
 	struct hearers h = {from, to, ifindex, cookies, 0, max};
 	int fd = sys_fd_hide(sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
@@ -192,9 +204,9 @@ int local_group_hearers(const struct endpoint *from, const struct endpoint *to, 
 
 	control_assert_held();
 	if (fd >= 0)
-		rc = add_family(&h, fd, AF_INET);
+		rc = add_family(&h, fd, AF_INET, protocol);
 	if (!rc)
-		rc = add_family(&h, fd, AF_INET6);
+		rc = add_family(&h, fd, AF_INET6, protocol);
 	sys_close_fd(&fd);
 	return rc ? rc : (int)h.n;
 }

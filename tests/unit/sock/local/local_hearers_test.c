@@ -12,6 +12,7 @@
 #define LO 1 /* ifindex */
 #define ROOM 8
 #define FDS 4
+#define NO_PROTOCOL 253 /* RFC 3692 */
 
 static struct endpoint group, from;
 static int fds[FDS];
@@ -69,7 +70,7 @@ static int ask(uint64_t *cookies, unsigned max)
 	int n;
 
 	assert_true(control_lock());
-	n = local_group_hearers(&from, &group, LO, cookies, max);
+	n = local_group_hearers(IPPROTO_UDP, &from, &group, LO, cookies, max);
 	control_unlock();
 	return n;
 }
@@ -143,6 +144,18 @@ static void test_more_than_there_is_room_for_is_an_error(void **state)
 	assert_int_equal(ask(cookies, 1), -E2BIG);
 }
 
+/* Then nobody knows whether there are any. */
+static void test_a_kernel_that_does_not_tell_is_an_error(void **state)
+{
+	uint64_t cookies[ROOM];
+	int n;
+
+	assert_true(control_lock());
+	n = local_group_hearers(NO_PROTOCOL, &from, &group, LO, cookies, ROOM);
+	control_unlock();
+	assert_int_equal(n, -ENOENT);
+}
+
 static int loops(void)
 {
 	int rc;
@@ -180,6 +193,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_a_connected_one_hears_its_peer_only),
 	CASE(test_of_ipv6_those_hear_it_that_have_ipv4),
 	CASE(test_more_than_there_is_room_for_is_an_error),
+	CASE(test_a_kernel_that_does_not_tell_is_an_error),
 	CASE(test_a_group_loops_while_a_member_wants_the_sender),
 };
 
