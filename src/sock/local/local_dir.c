@@ -22,6 +22,7 @@
 
 static int dir = -1, watch = -1; /* control lock */
 static uint32_t generation;	 /* any, atomic */
+static unsigned changing;	 /* any, atomic: calls of local_dir_changed() under way */
 static nsec_t looked;		 /* any, atomic: without inotify */
 
 /* As struct linux_dirent64 of the kernel. */
@@ -239,6 +240,7 @@ void local_dir_close(void)
 void local_dir_forget(void)
 {
 	dir = watch = -1;
+	__atomic_store_n(&changing, 0, __ATOMIC_RELAXED); /* those threads are not here */
 }
 
 bool local_dir_is_open(void)
@@ -423,13 +425,15 @@ void local_dir_changed(void)
 
 	/*
 	 * Before events are taken away: pairs with local_dir_is_still(), which does not find them any
-	 * more then, but this.
+	 * more then, but this.  Calls may overlap: one may take away what another was called for.
 	 */
-	__atomic_fetch_add(&generation, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&changing, 1, __ATOMIC_SEQ_CST);
 	while (watch >= 0 && sys_read(watch, events, sizeof(events)) > 0)
 		continue;
 	/* release: pairs with local_dir_generation() */
 	__atomic_fetch_add(&generation, 1, __ATOMIC_RELEASE);
+	/* release: pairs with local_dir_is_still(), which then finds the generation that follows */
+	__atomic_fetch_sub(&changing, 1, __ATOMIC_RELEASE);
 }
 
 /* Has something happened that local_dir_changed() was not called for? */
@@ -444,7 +448,12 @@ bool local_dir_is_still(uint32_t before)
 {
 	if (watch < 0 || has_events())
 		return false;
-	/* After the look: pairs with local_dir_changed(). */
+	/*
+	 * In this order: pairs with local_dir_changed(), which has taken the events, and has not counted
+	 * them, or has done both.
+	 */
+	if (__atomic_load_n(&changing, __ATOMIC_SEQ_CST))
+		return false;
 	return __atomic_load_n(&generation, __ATOMIC_SEQ_CST) == before;
 }
 

@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -373,6 +375,49 @@ static void test_a_sender_notices_a_change_at_once(void **state)
 	assert_false(local_dir_is_still(before));
 }
 
+static void *take_in_changes(void *arg)
+{
+	local_dir_changed();
+	return NULL;
+}
+
+/* A change is told, which another thread takes away. */
+static void tell_another(int fd)
+{
+	int bytes = 1;
+
+	assert_int_equal(write(fd, "", 1), 1);
+	while (bytes) {
+		assert_int_equal(ioctl(local_dir_fd(), FIONREAD, &bytes), 0);
+		sched_yield();
+	}
+}
+
+/* The pipe has the changes: so the other thread waits for more of them before it counts what it took. */
+static void test_what_another_thread_takes_in_is_noticed(void **state)
+{
+	pthread_t thread;
+	uint32_t before;
+	int fds[2];
+
+	if (local_dir_fd() < 0)
+		return; /* without inotify */
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(dup2(fds[0], local_dir_fd()), local_dir_fd());
+	before = local_dir_generation();
+	assert_true(local_dir_is_still(before));
+	assert_int_equal(pthread_create(&thread, NULL, take_in_changes, NULL), 0);
+	tell_another(fds[1]);
+	before = local_dir_generation();
+	tell_another(fds[1]);
+	assert_false(local_dir_is_still(before));
+	close(fds[1]); /* no more changes */
+	pthread_join(thread, NULL);
+	assert_false(local_dir_is_still(before));
+	assert_true(local_dir_is_still(local_dir_generation()));
+	close(fds[0]);
+}
+
 static void test_members_of_groups_are_a_place_of_their_own(void **state)
 {
 	struct local_entry found[LOCAL_MEMBERS];
@@ -410,6 +455,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_another_namespace_has_another_directory),
 	CASE(test_the_generation_follows_changes),
 	CASE(test_a_sender_notices_a_change_at_once),
+	CASE(test_what_another_thread_takes_in_is_noticed),
 	CASE(test_members_of_groups_are_a_place_of_their_own),
 	CASE(test_without_a_directory_nobody_is_found),
 };
