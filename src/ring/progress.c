@@ -230,9 +230,15 @@ static nfds_t add_rings(nfds_t n, nsec_t *timeout)
 		int ring_fd[PORT_FDS_MAX], n_fds = ring_fds(ring, ring_fd);
 
 		look->readable = false;
-		/* Its leader blocks on them; the last sleeper to leave wakes this thread. */
-		if (sleep_place_used(&ring->sleepers))
+		/*
+		 * Its leader blocks on them; the last sleeper to leave wakes this thread.  The look at the
+		 * ring before may have undone what the leader has armed.
+		 */
+		if (sleep_place_used(&ring->sleepers)) {
+			if (!ring_arm_fds(ring))
+				*timeout = 0;
 			continue;
+		}
 		if (look->paused > now) {
 			if (look->paused - now < *timeout)
 				*timeout = look->paused - now;

@@ -44,11 +44,12 @@ int port_local_add(struct ring *ring, struct port_local_lane *lane)
 	rc = (int)sys_call(SYS_epoll_ctl, q->epoll_fd, EPOLL_CTL_ADD, lane->wake_fd, &event, 0, 0);
 	if (rc)
 		return rc;
-	/* A thread that sleeps armed the other lanes only: it must look again. */
-	if (q->armed) {
-		ring_fds_changed(ring);
-		progress_wake();
-	}
+	/*
+	 * A thread that sleeps armed the other lanes only, if it did: it must look again.  q->armed does
+	 * not tell of it, when another has polled since.
+	 */
+	ring_fds_changed(ring);
+	progress_wake();
 	list_push_back(&q->lanes, &lane->link);
 	return 0;
 }

@@ -3,6 +3,7 @@
     local_udp.py serve PORT [ADDRESS]   does what a datagram says, echoes others, until "stop"
     local_udp.py echo PORT              100 echoes by sendto(); prints how many were right
     local_udp.py connected PORT         the same by send()
+    local_udp.py rare PORT              some echoes with pauses between; prints whether they come at once
     local_udp.py kill PORT              the server is killed; prints what send() says then
     local_udp.py gone PORT              sends datagrams, and kills itself
     local_udp.py order PORT HOW         numbered datagrams; prints the server's verdict.  HOW: who
@@ -127,6 +128,20 @@ def echo_connected(port):
         good += sock.recv(65536) == text_of(i)
     sock.close()
     print(good)
+
+
+def rare(port):
+    """Both ends sleep when a datagram comes.  Of all, because a busy machine delays some."""
+    sock = udp()
+    times = []
+    for _ in range(9):
+        time.sleep(0.23)
+        start = time.monotonic()
+        sock.sendto(b"rare", (HOST, port))
+        assert sock.recv(100)
+        times.append(time.monotonic() - start)
+    typical = sorted(times)[len(times) // 2]
+    print("at once" if typical < 0.1 else f"after {typical * 1000:.0f} ms")
 
 
 def ask_by_epoll(port):
@@ -325,7 +340,7 @@ def main():
         udp().sendto(b"stop", (HOST, port))
     else:
         {"echo": echo, "connected": echo_connected, "kill": kill, "gone": gone, "fork": ask_forked,
-         "idle": idle, "watch": watch, "again": again, "epoll": ask_by_epoll}[what](port)
+         "idle": idle, "watch": watch, "again": again, "epoll": ask_by_epoll, "rare": rare}[what](port)
 
 
 main()

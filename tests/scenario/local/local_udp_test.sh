@@ -163,6 +163,11 @@ stops
 # ---- an idle pair
 
 starts "$lib"
+says "$lib" rare
+check "a datagram wakes up a receiver that has slept for long" said "at once"
+check "... through shared memory" is_local
+stops
+starts "$lib"
 check "idle sockets take no processor time" rests "$lib"
 check "... through shared memory" is_local
 stops
