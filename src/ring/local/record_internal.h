@@ -7,6 +7,7 @@
 #include "ring/local/record_word.h"
 
 #define RECORD_READER RECORD_WRITERS /* the reader's own number */
+#define RECORD_ATTEMPTS 1000	     /* reservations of others that one gives way to */
 
 static inline bool record_cells_are_valid(uint32_t cells)
 {

@@ -9,7 +9,6 @@
 #include "ring/local/segment.h"
 #include "ring/local/shared_word.h"
 
-#define ATTEMPTS 1000 /* reservations of others that a close gives way to */
 #define RECORD_CELLS \
 	((RECORD_MAX + (uint32_t)sizeof(struct record_header) + RECORD_CELL - 1) / RECORD_CELL)
 
@@ -365,7 +364,7 @@ void record_ring_close(struct record_ring_reader *r)
 		r->broken = true;
 		return;
 	}
-	for (int i = 0; i < ATTEMPTS; i++) {
+	for (int i = 0; i < RECORD_ATTEMPTS; i++) {
 		/* acquire: pairs with reserve(): a word it described is not described twice */
 		uint64_t tail = __atomic_load_n(&r->shared->tail, __ATOMIC_ACQUIRE);
 		uint64_t end = position_of(tail, r->head);

@@ -6,8 +6,6 @@
 #include "ring/local/record_quick.h"
 #include "ring/local/shared_word.h"
 
-#define ATTEMPTS 1000 /* reservations of others that a writer gives way to */
-
 #ifdef RECORD_RING_STEPS
 static void go_on(void)
 {
@@ -83,7 +81,7 @@ int record_reserve(struct record_ring_writer *w, uint32_t n, uint64_t *position)
 	/* acquire: pairs with see_head() of another thread */
 	uint64_t head = __atomic_load_n(&w->head, __ATOMIC_ACQUIRE);
 
-	for (int i = 0; i < ATTEMPTS; i++) {
+	for (int i = 0; i < RECORD_ATTEMPTS; i++) {
 		/* acquire: pairs with the exchange below: a word it described is not described twice */
 		uint64_t tail = __atomic_load_n(&w->shared->tail, __ATOMIC_ACQUIRE);
 		uint64_t end = position_of(tail, head);
