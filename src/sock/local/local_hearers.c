@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "net/netlink/netlink.h"
 #include "sock/core/control.h"
 #include "sock/local/local_group.h"
 
@@ -34,16 +35,28 @@ static struct attribute attribute(unsigned short type, uint32_t value)
 	return (struct attribute){{sizeof(struct attribute), type}, value};
 }
 
+/* A socket for questions about this namespace, which does not block; -EXDEV: the thread is in another. */
+static int open_netlink(int protocol)
+{
+	int fd = sys_fd_hide(
+		sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
+
+	if (fd < 0 || netlink_is_of(fd))
+		return fd;
+	sys_close(fd);
+	return -EXDEV;
+}
+
 /* The kernel's answer to a question of one datagram; its length, or -errno. */
 static ssize_t ask(int protocol, const void *question, size_t len, char *answer, size_t room)
 {
-	int fd = sys_fd_hide(sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol));
+	int fd = open_netlink(protocol);
 	ssize_t n = fd;
 
 	if (fd >= 0)
 		n = sys_write(fd, question, len);
 	if (n >= 0)
-		n = sys_read(fd, answer, room); /* does not block */
+		n = sys_read(fd, answer, room); /* it is there */
 	sys_close_fd(&fd);
 	return n;
 }
@@ -189,7 +202,7 @@ static int add_family(struct hearers *h, int fd, uint8_t family, uint8_t protoco
 	int rc = 1;
 
 	while (n >= 0 && rc > 0) {
-		n = sys_read(fd, answer, sizeof(answer)); /* does not block */
+		n = sys_read(fd, answer, sizeof(answer)); /* it is there */
 		rc = n > 0 ? add_sockets(h, answer, (size_t)n) : -EPROTO;
 	}
 	return n < 0 ? (int)n : rc;
@@ -199,7 +212,7 @@ int local_group_hearers(uint8_t protocol, const struct endpoint *from, const str
 			int ifindex, uint64_t *cookies, unsigned max)
 {
 	struct hearers h = {from, to, ifindex, cookies, 0, max};
-	int fd = sys_fd_hide(sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+	int fd = open_netlink(NETLINK_SOCK_DIAG);
 	int rc = fd;
 
 	control_assert_held();

@@ -4,8 +4,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/wait.h>
 
+#include "net/netlink/netlink.h"
 #include "sock/core/control.h"
 #include "vma_test.h"
 
@@ -156,6 +159,32 @@ static void test_a_kernel_that_does_not_tell_is_an_error(void **state)
 	assert_int_equal(n, -ENOENT);
 }
 
+/* What a thread asks in another namespace than the library's. */
+static int asks_elsewhere(void)
+{
+	static const struct netlink_events none;
+	uint64_t cookies[ROOM];
+
+	if (netlink_open(&none))
+		return 2;
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) && unshare(CLONE_NEWNET))
+		return 3;
+	if (ask(cookies, ROOM) != -EXDEV || !control_lock())
+		return 4;
+	return local_group_loops(&group.addr, &from.addr, LO) == -EXDEV ? 0 : 5;
+}
+
+static void test_another_namespace_is_not_asked(void **state)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child)
+		_exit(asks_elsewhere());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 static int loops(void)
 {
 	int rc;
@@ -194,6 +223,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_of_ipv6_those_hear_it_that_have_ipv4),
 	CASE(test_more_than_there_is_room_for_is_an_error),
 	CASE(test_a_kernel_that_does_not_tell_is_an_error),
+	CASE(test_another_namespace_is_not_asked),
 	CASE(test_a_group_loops_while_a_member_wants_the_sender),
 };
 
