@@ -200,9 +200,10 @@ bool local_have_arrived(void)
 static int put_mark(struct local_target *t, const struct endpoint *to,
 		    const struct dst_found *found)
 {
+	/* With RECORD_GROUP it would be a datagram. */
 	struct record_header header = {.from = found->record.from,
 				       .to = found->record.to,
-				       .flags = found->record.flags,
+				       .flags = found->record.flags & ~RECORD_GROUP,
 				       .to_port = to->port};
 	int rc = record_ring_mark(&t->writer, &header);
 

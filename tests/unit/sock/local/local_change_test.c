@@ -214,6 +214,18 @@ static void test_members_of_a_group_have_read_what_the_kernel_had(void **state)
 	assert_false(has_mark());
 }
 
+/* With RECORD_GROUP they would be datagrams. */
+static void test_marks_for_members_are_no_datagrams(void **state)
+{
+	begin_writing();
+	leave_to_kernel();
+	found.record.flags = RECORD_GROUP;
+	assert_int_equal(change_group(), -EAGAIN);
+	assert_int_equal(record_ring_peek(&so->udp.local->reader), 0);
+	assert_true(so->udp.local->reader.record.is_mark);
+	assert_int_equal(so->udp.local->reader.record.header.flags, 0);
+}
+
 static void test_a_member_that_does_not_read_leaves_it_to_the_kernel(void **state)
 {
 	begin_writing();
@@ -262,6 +274,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_another_destination_of_the_socket_keeps_nobody_waiting),
 	TEST(test_a_ring_without_room_leaves_it_to_the_kernel),
 	TEST(test_members_of_a_group_have_read_what_the_kernel_had),
+	TEST(test_marks_for_members_are_no_datagrams),
 	TEST(test_a_member_that_does_not_read_leaves_it_to_the_kernel),
 	TEST(test_a_change_of_the_directory_is_a_reason_to_look_again),
 };
