@@ -150,16 +150,17 @@ static int find_group(struct inet_sock *so, const struct udp_way *way, struct ds
 		      struct dst_found *found)
 {
 	struct dst_found wire = {.verdict = found->verdict};
-	int rc;
 
-	if (!params.local)
+	/* Local parts begin after that. */
+	if (!params.local || (!query && sock_start_for(so) != VERDICT_ACCELERATED))
 		return 0;
 	if (query && found->verdict == VERDICT_LOOPBACK) {
 		query->mc_loop = false;
 		dst_find(query, &wire);
 	}
-	rc = begin_sending(so, &wire);
-	return rc ? rc : sock_upcalls.local_find_group(so, way, &wire, found);
+	if (begin_sending(so, &wire))
+		wire.verdict = found->verdict; /* the kernel can send without */
+	return sock_upcalls.local_find_group(so, way, &wire, found);
 }
 
 /*
