@@ -37,7 +37,7 @@ static void set_state(struct local_target *t, enum local_target_state state)
 /* holder: the receiver is not reached by it any more. */
 static void end_target(struct local_target *t, enum local_target_state state)
 {
-	t->gen++;
+	__atomic_store_n(&t->gen, t->gen + 1, __ATOMIC_RELAXED);
 	local_end_leave(&t->end);
 	segment_close(&t->segment);
 	set_state(t, state);
@@ -85,14 +85,20 @@ static struct local_target *find_target(const struct local_target *like)
 	return NULL;
 }
 
-/* lock: an object that is not in use; NULL: no memory. */
+/*
+ * lock: an object that is not in use; NULL: no memory.  One that was refused is in use by nobody, although
+ * somebody may wait for it: local_await() sees by the generation that it has ended.
+ */
 static struct local_target *unused_target(void)
 {
 	struct local_target *t;
 
 	list_for_each(at, &targets) {
+		uint32_t state;
+
 		t = container_of(at, struct local_target, link);
-		if (__atomic_load_n(&t->state, __ATOMIC_RELAXED) == TARGET_UNUSED)
+		state = __atomic_load_n(&t->state, __ATOMIC_RELAXED);
+		if (state == TARGET_UNUSED || state == TARGET_REFUSED)
 			return t;
 	}
 	t = mem_zalloc(sizeof(*t));
@@ -140,8 +146,9 @@ static int begin_target(const struct local_target *like, const struct endpoint *
 		t->to = like->to;
 		t->asked_port = like->asked_port;
 		t->port = 0;
-		t->gen++;
-		t->state = TARGET_ASKED;
+		__atomic_store_n(&t->gen, t->gen + 1, __ATOMIC_RELAXED);
+		/* release: pairs with local_await() of an earlier life, which sees that this is another */
+		__atomic_store_n(&t->state, TARGET_ASKED, __ATOMIC_RELEASE);
 		rc = ask(link, t, to);
 		if (rc)
 			end_target(t, TARGET_UNUSED);
@@ -359,8 +366,9 @@ void local_await(struct sock_ref ref, const struct endpoint *to,
 	nsec_t until = clock_now() + ANSWER_MAX, now;
 	struct local_udp *l;
 
-	/* acquire: pairs with set_state() */
+	/* acquire: pairs with set_state(), and with begin_target() */
 	while (__atomic_load_n(&t->state, __ATOMIC_ACQUIRE) == TARGET_ASKED &&
+	       __atomic_load_n(&t->gen, __ATOMIC_RELAXED) == target->gen &&
 	       (now = clock_now()) < until) {
 		struct timespec ts = {.tv_nsec = (long)(until - now)};
 
