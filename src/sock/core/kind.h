@@ -325,7 +325,7 @@ struct sock_upcalls {
 	 * To a group; *found: the kernel sends, as dst_find() has it; wire: where frames to it leave,
 	 * if its verdict is VERDICT_ACCELERATED; the socket has a port then.  0: found->fan is set; or
 	 * *found is *wire, because no member on this host wants what the socket sends; or it is
-	 * unchanged.  -EINPROGRESS: as local_find().
+	 * unchanged.  It waits for no member.
 	 */
 	int (*local_find_group)(struct inet_sock *so, const struct udp_way *way,
 				const struct dst_found *wire, struct dst_found *found);
@@ -339,10 +339,11 @@ struct sock_upcalls {
 	/*
 	 * holder of home: sends by a destination of VERDICT_LOCAL, or one that fans.  Bytes; -EFAULT;
 	 * SOCK_KERNEL: the kernel sends, or knows the error; -ESTALE: the destination has to be found
-	 * again; -ENOBUFS: no frame is free.  May let the ring go and hold it again.
+	 * again; -ENOBUFS: no frame is free, nobody has got anything; lossy: the members on this host
+	 * get it then, and the wire's copy is dropped; -ENOMEM.  May let the ring go and hold it again.
 	 */
 	ssize_t (*local_send)(struct inet_sock *so, struct dst *dst, const struct msghdr *msg,
-			      size_t len);
+			      size_t len, bool lossy);
 	/*
 	 * holder of home: the kernel sends by a destination of this host.  SOCK_KERNEL: as any
 	 * other; -ESTALE: it has to be found again, there may be a receiver; else, holding no ring,

@@ -75,24 +75,27 @@ static int find_members(struct members *m, const struct endpoint *to, int ifinde
 	return 0;
 }
 
-/* 0; -EINPROGRESS: *pending has not answered yet; or -errno. */
-static int open_members(const struct inet_sock *so, struct members *m,
-			struct local_target_ref *pending)
+/*
+ * 0; -EAGAIN: some have not answered yet; or -errno.  Nobody waits for them: a process that is stopped does
+ * not answer.  Whoever looks again finds those open that have.
+ */
+static int open_members(const struct inet_sock *so, struct members *m)
 {
 	const struct endpoint all = {.addr = local_all_groups(), .port = m->at.at.port};
 	int rc = 0, one = 0;
 
 	local_lock();
 	for (unsigned i = 0; i < m->n && (!one || one == -EINPROGRESS); i++) {
-		one = local_target_get(so, entry_of(m, m->cookie[i]), &m->from.addr, &all,
-				       &m->to[i]);
-		if (one == -EINPROGRESS && !rc)
-			*pending = m->to[i];
+		const struct local_entry *entry = entry_of(m, m->cookie[i]);
+
+		one = local_target_get(so, entry, &m->from.addr, &all, &m->to[i]);
+		if (one == -ECONNREFUSED) /* its process has ended */
+			local_dir_remove(&m->at, entry);
 		if (one)
 			rc = one;
 	}
 	local_unlock();
-	return rc;
+	return rc == -EINPROGRESS ? -EAGAIN : rc;
 }
 
 static int make_fan(const struct members *m, const struct dst_found *wire, uint32_t looked,
@@ -113,24 +116,22 @@ static int make_fan(const struct members *m, const struct dst_found *wire, uint3
 	return 0;
 }
 
-/* 0, -EINPROGRESS, or another error: the kernel sends. */
+/* 0; or -errno: the kernel sends, until something changes (-ENOENT), or for a while. */
 static int find(struct inet_sock *so, const struct endpoint *to, const struct dst_found *wire,
 		struct dst_found *found)
 {
 	struct members m = {.from = {.addr = wire->src, .port = so->local.port}};
 	struct local_udp *l = so->udp.local;
-	uint32_t looked = found->local.looked;
-	unsigned tries = __atomic_fetch_add(&l->tries, 1, __ATOMIC_RELAXED);
-	int rc = tries < TRIES ? find_members(&m, to, wire->ring->ifindex) : -EINPROGRESS;
+	int rc;
 
-	if (!rc)
-		rc = open_members(so, &m, &found->local);
-	found->local.looked = looked;
-	if (tries >= TRIES)
+	if (__atomic_fetch_add(&l->tries, 1, __ATOMIC_RELAXED) >= TRIES)
 		return -EAGAIN;
+	rc = find_members(&m, to, wire->ring->ifindex);
+	if (!rc)
+		rc = open_members(so, &m);
 	if (!rc)
 		rc = local_change_group(so, to, found, m.to, m.n);
-	return rc ? rc : make_fan(&m, wire, looked, found);
+	return rc ? rc : make_fan(&m, wire, found->local.looked, found);
 }
 
 /* The kernel serves it until something changes, or for a second.  soon: or for a while. */
@@ -182,14 +183,12 @@ int local_find_group(struct inet_sock *so, const struct udp_way *way, const stru
 	}
 	found->local.looked = local_dir_generation(); /* before the search */
 	if (local_is_kernels(l, to, found->local.looked)) {
-		local_leave_to_kernel(l, to, found); /* a member does not answer */
+		local_leave_to_kernel(l, to, found);
 		return 0;
 	}
 	rc = find(so, to, wire, found);
-	if (rc == -EINPROGRESS)
-		return rc;
 	if (rc) {
-		leave_to_kernel(l, to, found, rc == -EAGAIN || rc == -ESTALE);
+		leave_to_kernel(l, to, found, rc != -ENOENT);
 		return 0;
 	}
 	l->group_pause = 0;
@@ -214,6 +213,7 @@ static int write_all(const struct fan_send *f, const struct iovec *bytes)
 {
 	struct record_part parts[LOCAL_MEMBERS];
 	unsigned failed = 0;
+	int rc;
 
 	for (unsigned i = 0; i < f->n; i++) {
 		struct local_target *t = local_target_of(&f->to[i]);
@@ -222,10 +222,11 @@ static int write_all(const struct fan_send *f, const struct iovec *bytes)
 			return -ESTALE;
 		parts[i].writer = &t->writer;
 	}
-	if (record_fan_write(parts, f->n, &f->header, bytes, &failed)) {
+	rc = record_fan_write(parts, f->n, &f->header, bytes, &failed);
+	if (rc == -EPIPE || rc == -EPROTO) /* it has closed the ring, or spoilt it */
 		local_target_end(f->to[failed].target);
+	if (rc)
 		return -ESTALE;
-	}
 	for (unsigned i = 0; i < f->n; i++)
 		local_end_post(&f->to[i].target->end);
 	return 0;
@@ -247,10 +248,44 @@ static int write_beside(const struct fan_send *f, const struct iovec *bytes, str
 	return rc;
 }
 
-/* The frame leaves where the destination led when the members got theirs; consumes it. */
-static void send_frame(struct sock_ref ref, struct dst *dst, const struct dst_fan *fan,
-		       const struct dst_hop *hop, struct ring *home, struct pkt *pkt)
+/* Where the datagram is put together, for all members and the wire. */
+struct fan_frame {
+	struct pkt *pkt; /* NULL: the wire gets none */
+	void *memory;
+	uint8_t *bytes;
+};
+
+/* holder of home.  0; -ENOBUFS: no frame is free, and not lossy: the call can wait; -ENOMEM. */
+static int get_frame(struct fan_frame *f, struct ring *home, uint32_t size, bool lossy)
 {
+	/* One of local_ring() would count as the largest there is. */
+	*f = (struct fan_frame){.pkt = home == local_ring() ? pkt_blank(size) : ring_tx_get(home)};
+	if (!f->pkt && home != local_ring() && !lossy)
+		return -ENOBUFS;
+	if (!f->pkt)
+		f->memory = mem_alloc(size);
+	f->bytes = f->pkt ? f->pkt->frame : f->memory;
+	return f->bytes ? 0 : -ENOMEM;
+}
+
+static void put_frame(struct fan_frame *f)
+{
+	if (f->pkt)
+		pkt_free(f->pkt);
+	mem_free(f->memory);
+}
+
+/* The frame leaves where the destination led when the members got theirs; its packet is consumed. */
+static void send_frame(struct sock_ref ref, struct dst *dst, const struct dst_fan *fan,
+		       const struct dst_hop *hop, struct ring *home, struct fan_frame *frame)
+{
+	struct pkt *pkt = frame->pkt;
+
+	frame->pkt = NULL;
+	if (!pkt) {
+		ring_drop(home, DROP_NO_MEMORY);
+		return;
+	}
 	if (sock_at_home(ref, home) && dst->fans && dst->fan == fan) {
 		dst_send(&dst->fan->wire, home, pkt);
 		return;
@@ -258,6 +293,25 @@ static void send_frame(struct sock_ref ref, struct dst *dst, const struct dst_fa
 	if (!dst_hop_send(hop, home, pkt->frame, pkt->frame_len))
 		ring_drop(home, DROP_NO_MEMORY);
 	pkt_free(pkt);
+}
+
+/* The datagram of the call, with its headers.  0; -EFAULT; as get_frame(). */
+static int build_frame(struct fan_frame *f, struct inet_sock *so, const struct frame_template *tmpl,
+		       const struct msghdr *msg, size_t len, bool lossy)
+{
+	int rc = get_frame(f, sock_home(so), (uint32_t)(tmpl->l4 + UDP_HDR + len), lossy);
+	size_t size;
+
+	if (rc)
+		return rc;
+	size = frame_build_udp(tmpl, f->bytes, msg->msg_iov, (int)msg->msg_iovlen, len);
+	if (f->pkt)
+		f->pkt->frame_len = (uint32_t)size;
+	if (size)
+		return 0;
+	sock_count(so, tx_errors, 1);
+	put_frame(f);
+	return -EFAULT;
 }
 
 static void prepare(struct fan_send *f, struct dst *dst)
@@ -268,15 +322,16 @@ static void prepare(struct fan_send *f, struct dst *dst)
 		f->to[i] = dst->fan->to[i];
 }
 
-ssize_t local_fan_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len)
+ssize_t local_fan_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len,
+		       bool lossy)
 {
 	struct sock_ref ref = sock_ref_of(so);
 	struct ring *home = sock_home(so);
 	struct dst_fan *fan = dst->fan;
+	struct fan_frame frame;
 	struct fan_send f;
 	struct dst_hop hop;
 	struct iovec bytes;
-	struct pkt *pkt;
 	int rc;
 
 	if (!so->udp.local) /* it is leaving to the kernel */
@@ -287,25 +342,17 @@ ssize_t local_fan_send(struct inet_sock *so, struct dst *dst, const struct msghd
 	}
 	if (!local_dir_is_still(fan->looked))
 		return -ESTALE;
-	pkt = ring_tx_get(home);
-	if (!pkt)
-		return -ENOBUFS;
-	pkt->frame_len = (uint32_t)frame_build_udp(&fan->wire.tmpl, pkt->frame, msg->msg_iov,
-						   (int)msg->msg_iovlen, len);
-	if (!pkt->frame_len) {
-		sock_count(so, tx_errors, 1);
-		pkt_free(pkt);
-		return -EFAULT;
-	}
-	bytes = (struct iovec){pkt->frame + fan->wire.tmpl.l4 + UDP_HDR, len};
+	rc = build_frame(&frame, so, &fan->wire.tmpl, msg, len, lossy);
+	if (rc)
+		return rc;
+	bytes = (struct iovec){frame.bytes + fan->wire.tmpl.l4 + UDP_HDR, len};
 	prepare(&f, dst);
 	dst_hop_get(&fan->wire, &hop);
 	ring_get(home); /* the frame is its */
 	rc = home == local_ring() ? write_all(&f, &bytes) : write_beside(&f, &bytes, home);
-	if (rc)
-		pkt_free(pkt);
-	else
-		send_frame(ref, dst, fan, &hop, home, pkt);
+	if (!rc)
+		send_frame(ref, dst, fan, &hop, home, &frame);
+	put_frame(&frame);
 	dst_hop_put(&hop);
 	ring_put(home);
 	if (rc || !sock_at_home(ref, home) || !so->udp.local)

@@ -441,7 +441,8 @@ static ssize_t write_beside(struct inet_sock *so, struct dst *dst, const struct 
 	return n;
 }
 
-ssize_t local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len)
+ssize_t local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len,
+		       bool lossy)
 {
 	struct sock_ref ref = sock_ref_of(so);
 	struct ring *home = sock_home(so);
@@ -449,7 +450,7 @@ ssize_t local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghd
 	ssize_t n;
 
 	if (dst->fans)
-		return local_fan_send(so, dst, msg, len);
+		return local_fan_send(so, dst, msg, len, lossy);
 	if (len > RECORD_MAX)
 		return SOCK_KERNEL; /* EMSGSIZE */
 	if ((dst->local.gen & SHARED) && dst->local.looked != local_dir_generation())

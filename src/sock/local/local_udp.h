@@ -188,7 +188,8 @@ void local_filtered(const struct inet_sock *so);
 void local_await(struct sock_ref ref, const struct endpoint *to,
 		 const struct local_target_ref *target);
 bool local_may_connect(struct inet_sock *so, const struct endpoint *to);
-ssize_t local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len);
+ssize_t local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len,
+		       bool lossy);
 void local_send_stop(struct inet_sock *so);
 /*
  * lock: the receiver of this entry, for what the socket sends from there to there; it is asked if it was
@@ -273,7 +274,8 @@ bool local_group_takes(const struct local_udp *l, const struct record_header *h)
 int local_find_group(struct inet_sock *so, const struct udp_way *way, const struct dst_found *wire,
 		     struct dst_found *found);
 /* local_udp_send() of a destination that fans. */
-ssize_t local_fan_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len);
+ssize_t local_fan_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len,
+		       bool lossy);
 
 /* ---- local_change.c: destinations that the kernel serves --------------------------------------- */
 

@@ -114,15 +114,16 @@ static inline __attribute__((always_inline)) struct pkt *frame_for(const struct 
  * holder: to a receiver on this host, or by the kernel.  -ESTALE: the destination is not valid;
  * SOCK_TRY_ASIDE - n: send.aside is ASIDE_TWIN + n.
  */
-static __attribute__((noinline, cold)) ssize_t send_without_ring(struct inet_sock *so,
-								 struct dst *dst,
-								 const struct msghdr *msg,
-								 size_t len, bool dummy)
+static __attribute__((noinline, cold)) ssize_t
+send_without_ring(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len,
+		  bool dummy, bool dontwait)
 {
 	int phase = SOCK_KERNEL; /* only the kernel reaches it */
 
 	if (dst->verdict == VERDICT_LOCAL || dst->fans)
-		return dummy ? -EINVAL : sock_upcalls.local_send(so, dst, msg, len);
+		return dummy ? -EINVAL
+			     : sock_upcalls.local_send(so, dst, msg, len,
+						       dontwait && !params.tx_nonblocked_eagains);
 	if (!dummy && so->udp.local)
 		phase = sock_upcalls.local_by_kernel(so, dst);
 	if (phase == -ESTALE)
@@ -141,7 +142,6 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 	struct dst *dst;
 	struct pkt *pkt;
 
-	(void)wait;
 	if (msg->msg_name)
 		dst = so->udp.connected && endpoint_eq(&so->remote, s->to) ? &so->udp.dst
 									   : cached(so, s->to);
@@ -152,7 +152,7 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 		return true; /* EPIPE, EDESTADDRREQ */
 	s->aside = !dst || !dst_fresh(dst) ? ASIDE_RESOLVE : ASIDE_FRAME;
 	if (__builtin_expect(!s->aside && !dst->ring, 0)) {
-		*n = send_without_ring(so, dst, msg, s->len, s->dummy);
+		*n = send_without_ring(so, dst, msg, s->len, s->dummy, wait->dontwait);
 		if (*n <= SOCK_TRY_ASIDE) {
 			s->aside = ASIDE_TWIN + (unsigned)(SOCK_TRY_ASIDE - *n);
 			*n = SOCK_TRY_ASIDE;

@@ -19,6 +19,9 @@
         first       it has sent to a socket on this host before
         forks=N     after number N it forks; the child sends the next one by the same socket
         special=N   number N goes with a control message
+        settles     begins as without count; prints how much the kernel has seen of what follows
+        ttl0        the first number has TTL 0: it stays on this host
+        slowest     prints the time of the slowest call, in ms
     local_mcast.py waves PORT FLAG           members come and go until there is the file FLAG
 """
 import os
@@ -133,10 +136,12 @@ def member(port, opts):
 
 
 def kernel_saw():
-    """Datagrams that the kernel has sent or received in this network namespace."""
+    """Datagrams that the kernel has sent or received in this network namespace, and packets to groups."""
     with open("/proc/net/snmp", encoding="ascii") as snmp:
         line = [line.split() for line in snmp if line.startswith("Udp: ")][1]
-    return int(line[1]) + int(line[4])
+    with open("/proc/net/netstat", encoding="ascii") as netstat:
+        packets = [line.split() for line in netstat if line.startswith("IpExt: ")][1]
+    return int(line[1]) + int(line[4]) + int(packets[3])
 
 
 class Publisher:
@@ -154,6 +159,7 @@ class Publisher:
             self.sock.connect(self.to)
             self.to = None
         self.special = int(opts.get("special", -1))
+        self.slowest = 0.0
 
     def send_first(self):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
@@ -178,7 +184,9 @@ class Publisher:
             self.sock.send(data)
 
     def number(self):
+        start = time.monotonic()
         self.put(b"%d" % self.next)
+        self.slowest = max(self.slowest, time.monotonic() - start)
         self.next += 1
         if self.own:
             self.numbers.take(int(self.own.recv(100)))
@@ -190,6 +198,12 @@ class Publisher:
             before = kernel_saw()
             self.number()
             quiet = quiet + 1 if kernel_saw() == before else 0
+            time.sleep(0.001)
+
+    def number_here(self):
+        self.sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0)
+        self.number()
+        self.sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 3)
 
     def end(self):
         self.put(b"end")
@@ -202,8 +216,11 @@ def publish(port, opts):
     pause = float(opts.get("pause", 0.0005))
     if "until" in opts:
         print("ready", flush=True)
-    if not {"until", "count"} & set(opts):
+    if "ttl0" in opts:
+        publisher.number_here()
+    if "settles" in opts or not {"until", "count"} & set(opts):
         publisher.until_quiet()
+    before = kernel_saw()
     while publisher.next < int(opts.get("count", 0)) or ("until" in opts and not os.path.exists(opts["until"])):
         publisher.number()
         if publisher.next == int(opts.get("forks", -1)):
@@ -211,6 +228,10 @@ def publish(port, opts):
         if publisher.next % 16 == 0:
             time.sleep(pause)
     publisher.end()
+    if "settles" in opts:
+        print("kernel", kernel_saw() - before)
+    if "slowest" in opts:
+        print("slowest", int(publisher.slowest * 1000))
     print("sent", publisher.next)
 
 

@@ -27,7 +27,7 @@ static bool holds_home(void)
 }
 
 ssize_t __wrap_local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg,
-			      size_t len);
+			      size_t len, bool lossy);
 size_t __real_frame_build_udp(const struct frame_template *t, uint8_t *frame,
 			      const struct iovec *iov, int n, size_t len);
 size_t __wrap_frame_build_udp(const struct frame_template *t, uint8_t *frame,
@@ -35,7 +35,7 @@ size_t __wrap_frame_build_udp(const struct frame_template *t, uint8_t *frame,
 
 /* As that of a socket whose home is a ring of an interface. */
 ssize_t __wrap_local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg,
-			      size_t len)
+			      size_t len, bool lossy)
 {
 	struct ring *home = sock_home(so);
 
