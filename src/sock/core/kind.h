@@ -325,7 +325,9 @@ struct sock_upcalls {
 	 * To a group; *found: the kernel sends, as dst_find() has it; wire: where frames to it leave,
 	 * if its verdict is VERDICT_ACCELERATED; the socket has a port then.  0: found->fan is set; or
 	 * *found is *wire, because no member on this host wants what the socket sends; or it is
-	 * unchanged.  It waits for no member.
+	 * unchanged.  It waits for no member to answer, but up to 14 ms until members have read what the
+	 * kernel has sent (local_change_group()).  A sender whose group has no member on this host looks
+	 * again once a second (dst_host_epoch), also for accelerated ones.
 	 */
 	int (*local_find_group)(struct inet_sock *so, const struct udp_way *way,
 				const struct dst_found *wire, struct dst_found *found);
