@@ -8,6 +8,7 @@
         late        its first number is any
         forks=N     forks after N of them
         lossy       numbers may be missing
+        child=N     another process sends number N, which has no order among the others
         quiet=SEC   ends when nothing has come for so long, and prints how many came
     local_mcast.py publish PORT [OPTION...]  sends numbers
         count=N     so many, then "end"; else until the kernel has not seen ten of them, then "end"
@@ -82,17 +83,26 @@ class Numbers:
     def __init__(self, opts):
         self.next = None if "late" in opts else 0
         self.lossy = "lossy" in opts
+        self.child = int(opts.get("child", -1))
+        self.of_child = 0
         self.wrong = []
         self.count = 0
 
     def take(self, number):
         self.count += 1
+        if number == self.child:
+            self.of_child += 1
+            return
+        if self.next == self.child:
+            self.next += 1
         expected = number if self.next is None else self.next
         if number < expected or (number > expected and not self.lossy):
             self.wrong.append(f"{number} instead of {expected}")
         self.next = max(number, expected) + 1
 
     def say(self):
+        if self.child >= 0 and self.of_child != 1:
+            self.wrong.append(f"{self.of_child} times {self.child}")
         print("good" if not self.wrong else "; ".join(self.wrong[:10]), flush=True)
 
 
@@ -242,7 +252,7 @@ def waves(port, flag):
     print("ready", flush=True)
     while not os.path.exists(flag):
         sock = receiver(port, {})
-        numbers = Numbers({"late"})
+        numbers = Numbers({"late": ""})
         ready, _, _ = select.select([sock], [], [], PATIENCE)
         for _ in range(200 if ready else 0):
             data = sock.recv(100)

@@ -26,9 +26,9 @@ joins() {
 	netns_spawn $(out $1) s "$2" $(ends member $port "${@:3}") || die "no member: $(< $(out $1))"
 	member=$spawned
 }
-# far NAME LIB: one on the other host.
+# far NAME LIB [OPTION...]: one on the other host.
 far() {
-	HOST=$netns_client netns_spawn $(out $1) c "$2" $(ends member $port) || die "no member: $(< $(out $1))"
+	HOST=$netns_client netns_spawn $(out $1) c "$2" $(ends member $port "${@:3}") || die "no member: $(< $(out $1))"
 }
 publishes() { netns_run s "$lib" $(ends publish $port "$@") > $(out publisher); }
 starts() {
@@ -77,10 +77,10 @@ check "... and one on another host" said far
 check "... and the kernel saw none here, once members have answered" saw_none
 
 next
-joins one "$lib"
-far far ""
+joins one "$lib" child=1000
+far far "" child=1000
 publishes count=2000 forks=1000
-check "of a publisher that forks, and its child, a member gets each number once, in order" said one
+check "of a publisher that forks, and its child, a member gets each number once, and each one's in order" said one
 check "... and one on another host" said far
 
 next
