@@ -25,15 +25,15 @@
 
 #define OURS "VMA_" /* all names of parameters begin so */
 
-/*
- * A program that gains privileges by being executed (set-user-id, file capabilities) has an
- * environment made with fewer privileges: none of it is used.
- */
-/* Their values by name; there are few, and more than a hundred names are looked up. */
+/* Those that are set: there are few, and more than a hundred names are looked up. */
 #define VARIABLES_MAX 16
 static char *variables[VARIABLES_MAX] EARLY_DATA; /* "VMA_...=..." */
 static unsigned n_variables EARLY_DATA;		  /* more than VARIABLES_MAX: not all are there */
 
+/*
+ * A program that gains privileges by being executed (set-user-id, file capabilities) has an
+ * environment made with fewer privileges: none of it is used.
+ */
 EARLY_CODE static void find_variables(void)
 {
 	char **env = getauxval(AT_SECURE) ? NULL : environ;
