@@ -81,6 +81,11 @@ static nsec_t read_clock(clockid_t id)
 #define get(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 #define set(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELEASE)
 
+static inline nsec_t nsec_of(uint64_t cycles, uint64_t rate)
+{
+	return (nsec_t)(((unsigned __int128)cycles * rate) >> RATE_SHIFT);
+}
+
 /*
  * The time that the line gives for a counter reading. A reading before the anchor (another CPU)
  * gives the anchor's time.
@@ -91,7 +96,7 @@ static inline nsec_t line_time(uint64_t rate, nsec_t time, uint64_t tsc, uint64_
 
 	if (cycles <= 0)
 		return time;
-	return time + (nsec_t)(((unsigned __int128)(uint64_t)cycles * rate) >> RATE_SHIFT);
+	return time + nsec_of((uint64_t)cycles, rate);
 }
 
 static uint64_t cycles_of(nsec_t nsec, uint64_t rate)
@@ -187,21 +192,31 @@ static __attribute__((noinline, cold)) void renew_if_alone(const struct line *ol
 	set(clocks.writer, 0);
 }
 
+/* Reads the current line and the counter.  False: another line is the current one by now. */
+static inline bool read_line(struct line *line, uint64_t *version, uint64_t *tsc)
+{
+	const struct line *shared;
+
+	*version = get(clocks.version);
+	shared = &clocks.line[*version & 1];
+	line->tsc = get(shared->tsc);
+	line->time = get(shared->time);
+	line->rate = get(shared->rate);
+	line->lifetime = get(shared->lifetime);
+	*tsc = __rdtsc();
+	return get(clocks.version) == *version;
+}
+
 /* The line has changed meanwhile, is too old, or does not exist; or the counter is behind it. */
 static __attribute__((noinline)) nsec_t now_slowly(void)
 {
 	for (int renewed = 0;;) {
-		uint64_t version = get(clocks.version), tsc;
-		struct line *shared = &clocks.line[version & 1], line;
+		uint64_t version, tsc;
+		struct line line;
 
-		line.tsc = get(shared->tsc);
-		line.time = get(shared->time);
-		line.rate = get(shared->rate);
-		line.lifetime = get(shared->lifetime);
-		tsc = __rdtsc();
-		if (__builtin_expect(get(clocks.version) != version, 0))
+		if (!read_line(&line, &version, &tsc))
 			continue;
-		if (__builtin_expect(tsc - line.tsc < line.lifetime || renewed, 1))
+		if (tsc - line.tsc < line.lifetime || renewed)
 			return line_time(line.rate, line.time, line.tsc, tsc);
 		if (!line.lifetime)
 			return read_clock(CLOCK_MONOTONIC);
@@ -212,17 +227,12 @@ static __attribute__((noinline)) nsec_t now_slowly(void)
 
 nsec_t clock_now(void)
 {
-	uint64_t version = get(clocks.version), cycles, rate, lifetime;
-	const struct line *line = &clocks.line[version & 1];
-	nsec_t time = get(line->time);
+	uint64_t version, tsc;
+	struct line line;
 
-	cycles = get(line->tsc);
-	rate = get(line->rate);
-	lifetime = get(line->lifetime);
-	cycles = __rdtsc() - cycles;
-	if (__builtin_expect(cycles >= lifetime || get(clocks.version) != version, 0))
-		return now_slowly();
-	return time + (nsec_t)(((unsigned __int128)cycles * rate) >> RATE_SHIFT);
+	if (__builtin_expect(read_line(&line, &version, &tsc) && tsc - line.tsc < line.lifetime, 1))
+		return line.time + nsec_of(tsc - line.tsc, line.rate);
+	return now_slowly();
 }
 
 nsec_t clock_real(void)
