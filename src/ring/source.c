@@ -288,6 +288,41 @@ void source_resolve(struct ring *ring, const struct flow_key *key)
 		ask(ring, key);
 }
 
+static bool is_for(struct ring *ring, struct pkt *pkt, const struct flow *flow)
+{
+	struct flow_key key;
+
+	return frame_parse(pkt, ring->parse_flags, &key) == DROP_NONE &&
+	       flow_find_slow(&ring->flows, &key) == flow;
+}
+
+struct pkt *source_take(struct ring *ring, const struct flow *flow)
+{
+	struct pkt *taken = NULL, *last = NULL, *pkt, *next;
+
+	ring_assert_held(ring);
+	if (!ring->n_waiting || addr_is_multicast(&flow->key.local) ||
+	    (flow->shared && flow_next(flow)))
+		return NULL;
+	list_for_each(link, &ring->questions) {
+		struct question *q = container_of(link, struct question, link);
+
+		pkt = q->head;
+		q->head = NULL;
+		for (; pkt; pkt = next) {
+			next = pkt->next;
+			if (!is_for(ring, pkt, flow)) {
+				pkt_append(&q->head, &q->tail, pkt);
+				continue;
+			}
+			pkt_append(&taken, &last, pkt);
+			q->waiting--;
+			ring->n_waiting--;
+		}
+	}
+	return taken;
+}
+
 /* holder: receives the packets that waited again; the sender has an entry in the table now. */
 static void answered_run(struct ring *ring, struct inbox_item *item)
 {

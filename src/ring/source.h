@@ -29,6 +29,7 @@
 #define SOURCE_WAITING 1024 /* packets of one sender */
 #define SOURCE_WAITING_ALL 4096
 
+struct flow;
 struct ring;
 
 enum source_result {
@@ -59,6 +60,13 @@ enum source_result source_check(struct ring *ring, const struct flow_key *key, s
  * kernel, whose answer arrives by ring_neigh_changed().  key->proto is IPPROTO_TCP.
  */
 void source_resolve(struct ring *ring, const struct flow_key *key);
+
+/*
+ * holder: takes the packets for this flow that wait for a check, in order.  Unchecked: the caller
+ * gives them to ring_receive() of the ring that the flow moves to.  None of a group, nor of a flow
+ * that others on this ring share: theirs they are, too.  NULL: none waits.
+ */
+struct pkt *source_take(struct ring *ring, const struct flow *flow);
 
 /*
  * One bucket of the table, all of it atomic: one thread at a time writes it (source_enter()), any

@@ -16,7 +16,13 @@ static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t generation = 1; /* any, atomic; written with changing */
 static uint32_t concerning = 1; /* likewise: the last generation that may concern all */
 static unsigned asked;		/* any, atomic: questions about routes and senders */
-static uint32_t refused;    /* any, atomic: the kernel accepts nothing from this sender; 0: none */
+static uint32_t refused; /* any, atomic: the kernel accepts nothing from this sender; 0: none */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t opened;
+	bool shut;
+	unsigned waiting;
+} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER};
 static uint32_t lost_addrs; /* any, atomic: a bit for each address that the host has lost */
 static uint32_t told_addrs; /* netlink_process(): as reported */
 static bool unplugged;	    /* any, atomic: there is no interface */
@@ -193,9 +199,38 @@ void fake_netlink_refuse(uint32_t addr)
 	__atomic_store_n(&refused, addr, __ATOMIC_RELEASE);
 }
 
+void fake_netlink_shut(bool shut)
+{
+	pthread_mutex_lock(&gate.lock);
+	gate.shut = shut;
+	pthread_cond_broadcast(&gate.opened);
+	pthread_mutex_unlock(&gate.lock);
+}
+
+bool fake_netlink_waits(void)
+{
+	bool waits;
+
+	pthread_mutex_lock(&gate.lock);
+	waits = gate.waiting > 0;
+	pthread_mutex_unlock(&gate.lock);
+	return waits;
+}
+
+static void pass_gate(void)
+{
+	pthread_mutex_lock(&gate.lock);
+	gate.waiting++;
+	while (gate.shut)
+		pthread_cond_wait(&gate.opened, &gate.lock);
+	gate.waiting--;
+	pthread_mutex_unlock(&gate.lock);
+}
+
 int route_accepts(int ifindex, const struct inaddr *local, const struct inaddr *remote)
 {
 	__atomic_fetch_add(&asked, 1, __ATOMIC_ACQ_REL);
+	pass_gate();
 	return addr_v4_of(remote) != __atomic_load_n(&refused, __ATOMIC_ACQUIRE);
 }
 

@@ -26,6 +26,14 @@ void fake_link_set_mtu(uint32_t mtu);
 /* From now on the kernel drops what this address sends; 0: nothing. */
 void fake_netlink_refuse(uint32_t addr);
 
+/*
+ * While it is shut, who asks whether a sender is accepted waits for the answer; senders that are
+ * known already are not asked for.
+ */
+void fake_netlink_shut(bool shut);
+/* Does a thread wait for such an answer? */
+bool fake_netlink_waits(void);
+
 /* Reports a change of a route, and with link, of the interface. */
 void fake_netlink_change(int link);
 

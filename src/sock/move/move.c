@@ -300,7 +300,8 @@ static void move_arrive_others(struct move *move)
 /*
  * Before the socket leaves a ring, delivers the packets there that wait until their senders were
  * checked. After the barrier no new ones arrive for this socket, but those of other sockets may,
- * so the number of rounds is limited.
+ * so the number of rounds is limited. Then move_part_leave() takes the rest along, but for those of
+ * groups.
  */
 static void deliver_unchecked(struct ring *ring)
 {

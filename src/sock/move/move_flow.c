@@ -3,6 +3,7 @@
 #include "sock/move/move_internal.h"
 
 #include "base/delay.h"
+#include "ring/source.h"
 #include "sock/tcp/tcp_sock.h"
 
 /* ---- packets for a stand-in (holder of part->to) ------------------------------------ */
@@ -106,16 +107,22 @@ void move_part_stay(struct move_part *part)
 	part->stays = true;
 }
 
+static void drop_all(struct ring *ring, struct pkt **head)
+{
+	while (*head) {
+		struct pkt *pkt = *head;
+
+		*head = pkt->next;
+		ring_drop(ring, DROP_SOCK_CLOSED);
+		pkt_free(pkt);
+	}
+}
+
 void move_part_drop(struct move_part *part)
 {
 	ring_flow_del(part->to, &part->stand_in);
-	while (part->head) {
-		struct pkt *pkt = part->head;
-
-		part->head = pkt->next;
-		ring_drop(part->to, DROP_SOCK_CLOSED);
-		pkt_free(pkt);
-	}
+	drop_all(part->to, &part->unchecked);
+	drop_all(part->to, &part->head);
 }
 
 void move_part_leave(struct move_part *part)
@@ -125,6 +132,8 @@ void move_part_leave(struct move_part *part)
 		return;
 	}
 	part->ended = !part->flow->listed;
+	if (!part->ended)
+		part->unchecked = source_take(part->from, part->flow);
 	ring_flow_del(part->from, part->flow);
 	if (part->listed && part->listed->shard)
 		tcp_shard_leave(part->listed->shard);
@@ -147,16 +156,36 @@ static void arrive_listed(struct sock_flow *f, struct ring *from, struct ring *t
 		tcp_shard_arrive(f->shard, to);
 }
 
+/* The packets are checked on this ring, and wait again if the answer has not come. */
+static void check_all(struct ring *ring, struct pkt **head)
+{
+	while (*head) {
+		struct pkt *pkt = *head;
+
+		*head = pkt->next;
+		ring_receive(ring, pkt);
+	}
+}
+
 void move_part_arrive(struct move_part *part)
 {
-	struct pkt *pkt = part->head;
+	struct pkt *pkt, *newest = NULL;
 
+	if (part->unchecked)
+		newest = source_take(part->to, &part->stand_in);
 	if (part->ended)
 		ring_flow_del(part->to, &part->stand_in);
 	else
 		ring_flow_replace(part->to, &part->stand_in, part->flow);
 	if (part->listed) /* a connection's own flow is always at its socket's home */
 		arrive_listed(part->listed, part->from, part->to);
+	if (part->unchecked) {
+		/* None overtakes those before it, which may have to wait again. */
+		check_all(part->to, &part->unchecked);
+		check_all(part->to, &part->head);
+		check_all(part->to, &newest);
+	}
+	pkt = part->head;
 	part->head = NULL;
 	part->held = 0;
 	while (pkt) {

@@ -21,6 +21,8 @@ struct move_part {
 	struct ring *from, *to;
 	bool stays; /* it does not move but forwards: ->to is ->from */
 	bool ended; /* removed from ->from by a new connection: it does not arrive */
+	/* holder of ->from at LEAVE, then of ->to */
+	struct pkt *unchecked; /* they waited on ->from until their senders were checked */
 	/* holder of ->to */
 	struct pkt *head, *tail; /* packets since STEER, or since LEAVE if it stays */
 	uint32_t held;		 /* bytes in that list */
