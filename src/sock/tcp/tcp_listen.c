@@ -373,7 +373,8 @@ static int accept_finish(struct sock_ref listener, struct inet_sock *child, int 
 	mark_accepted(*ref);
 	if (control_lock()) {
 		old_id = child->id;
-		child->id = sock_new_id(); /* a process forked earlier does not know it */
+		/* A process forked earlier does not know it.  atomic: pairs with sock_record_id() */
+		__atomic_store_n(&child->id, sock_new_id(), __ATOMIC_RELAXED);
 		sock_record_renumbered(child, old_id);
 		sock_list_add(child);
 		sock_stats_begin(child, false);

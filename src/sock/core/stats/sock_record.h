@@ -35,10 +35,14 @@ void sock_record_start(void);
 /* In a forked child: the recorder is the parent's. */
 void sock_record_forget(void);
 
-/* The number of a socket in records; 0 is none. */
+/*
+ * The number of a socket in records; 0 is none.  While accept() gives a connection its number, the
+ * holder may still record it under the one before.
+ */
 static inline uint32_t sock_record_id(const struct inet_sock *so)
 {
-	return (uint32_t)so->id;
+	/* atomic: pairs with the store in accept_finish() */
+	return (uint32_t)__atomic_load_n(&so->id, __ATOMIC_RELAXED);
 }
 
 /*
