@@ -244,16 +244,27 @@ static bool close_rings(void)
 	return loop_port_queues() == 0;
 }
 
-static void show_rings(void)
+static void show_drops(const struct ring *ring)
+{
+	for (unsigned i = 0; i < DROP_COUNT; i++) {
+		if (ring->stats.drops[i])
+			fprintf(stderr, "  dropped %lu: %s\n", (long)ring->stats.drops[i],
+				drop_text((enum drop)i));
+	}
+}
+
+void loop_net_show(void)
 {
 	for (unsigned i = 0; i < rings_count(); i++) {
 		const struct ring *ring = rings_at(i);
 
-		if (ring->q)
+		if (ring->q) {
 			fprintf(stderr,
 				"ring %u, key %#lx: %u users, %u flows, %u of %u frames free\n",
 				ring->id, ring->key, ring->refs, ring->flows.count,
 				ring->q->frames_free, ring->q->frames);
+			show_drops(ring);
+		}
 	}
 	fprintf(stderr, "orphans: %u unacknowledged, %u half closed\n",
 		tcp_orphans[TCP_ORPHAN_UNACKED], tcp_orphans[TCP_ORPHAN_HALF]);
@@ -263,7 +274,7 @@ void loop_net_finish(void)
 {
 	loop_net_settle();
 	if (!NET_WAIT(close_rings(), 5000)) {
-		show_rings();
+		loop_net_show();
 		NET_CHECK(!"all rings are closed");
 	}
 	NET_CHECK(!loop_port_leaked());

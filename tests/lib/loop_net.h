@@ -66,6 +66,9 @@ void loop_net_follow_forks(void);
 /* In a child: closes the sockets that the program had, as such a program would. */
 void loop_net_close_inherited(void);
 
+/* When a test fails: prints the rings and what they dropped. They may change meanwhile. */
+void loop_net_show(void);
+
 /* Waits until no socket moves and no request waits. */
 void loop_net_settle(void);
 

@@ -3,7 +3,7 @@
  * Every allocation logic with every thread mode and 1, 2, 4 and 16 threads. The threads open,
  * use, pass on, move and close sockets at random. Each combination runs in a separate process.
  * VMA_STRESS_MSEC: the duration; VMA_STRESS_SEED: the seed; VMA_STRESS_ONLY=logic/mode/threads:
- * one combination only.
+ * one combination only; VMA_STRESS_SHOW=1: prints what each one did.
  */
 #include "traffic.h"
 

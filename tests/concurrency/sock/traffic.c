@@ -2,6 +2,7 @@
 #include "traffic_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/poll.h>
 
@@ -15,6 +16,7 @@ void pair_fail(const struct pair *pair, unsigned dir, const char *what, long a, 
 		"pair %u (kind %d, age %u, state %d), direction %u, %lu sent, %lu received: %s: %ld, %ld\n",
 		pair->number, pair->kind, pair->age, pair_state(pair), dir,
 		(long)pair_count(&d->sent), (long)pair_count(&d->got), what, a, b);
+	loop_net_show();
 	abort();
 }
 
@@ -259,6 +261,8 @@ void traffic_show(const struct traffic *traffic, const char *name)
 	const struct traffic_stats *s = &traffic->stats;
 	struct sock_move_stats rx = moves(&sock_moves_rx), tx = moves(&sock_moves_tx);
 
+	if (!getenv("VMA_STRESS_SHOW"))
+		return;
 	printf("%s: %lu datagrams, %lu bytes, %lu out of order, %lu opened, %lu closed, %lu accepted, %lu strays; moves rx %u/%u/%u, tx %u/%u/%u\n",
 	       name, s->datagrams, s->bytes, s->reordered, s->opened, s->closed, s->accepted,
 	       s->strays, rx.started, rx.finished, rx.abandoned, tx.started, tx.finished,

@@ -113,6 +113,7 @@ void traffic_renew(struct worker *worker, struct pair *pair);
 /* Receives everything that is in transit, then closes all pairs. */
 void traffic_end(struct worker *worker);
 
+/* Prints what it did, if VMA_STRESS_SHOW is set. */
 void traffic_show(const struct traffic *traffic, const char *name);
 
 #endif
