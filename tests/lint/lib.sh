@@ -1,9 +1,6 @@
 # Sourced by the lint tests: the place of the tree, and functions to report violations. The tests
 # read the checkout itself, not Bazel's copy of declared inputs, so that they see every file; hence
 # the tags local and external in BUILD.bazel.
-#
-# They look at the checkout itself, not at Bazel's copy of declared inputs, so
-# that no file escapes; hence the tags local and external in BUILD.bazel.
 
 set -u
 lint_dir=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
