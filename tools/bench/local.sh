@@ -229,7 +229,7 @@ for ((i = 0; i < rounds; i++)); do
 	one_round measure "${names[@]}" || break
 done
 lines=()
-for state in near far; do
+for state in "${states[@]}"; do
 	[[ -z $(median raw $state) ]] || report $state
 done
 ((${#lines[@]})) || die "nothing was measured"

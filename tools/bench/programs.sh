@@ -94,7 +94,7 @@ for ((i = 0; i < rounds; i++)); do
 	one_round measure "${names[@]}" || break
 done
 measured=0
-for state in near far; do
+for state in "${states[@]}"; do
 	printf '\nrequests per second, both sides; processors %s\n' $state
 	printf '%-9s %12s %12s %10s\n' "" libvma kernel ratio
 	for name in redis redis1 nginx; do

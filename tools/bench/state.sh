@@ -7,19 +7,31 @@
 #
 # Call netns_pick_cpus first; $samples is a file with lines NAME STATE VALUE.
 
-near_ns=150 # below this time for a cache line, both processors are on one die
+near_ns=150       # below this time for a cache line, both processors are on one die
+states=(near far) # (any): all measurements are taken for equal, see compare_any()
 
-# Prints near or far; nothing when the probe fails.
+# For a test of a bench: what it prints is complete on any machine, and proves nothing about speed.
+compare_any() {
+	states=(any)
+	echo "All states of the machine are taken for equal: the figures must not be compared."
+}
+
+# Prints one of $states; nothing when the probe fails.
 state() {
 	local line
 
+	[[ ${states[0]} != any ]] || {
+		echo any
+		return
+	}
 	line=$(timeout 10 "$raw" --cpus "$cpu_client,$cpu_server" --probe) || return
 	[[ $line =~ cache_line_ns=([0-9]+) ]] || return
 	((BASH_REMATCH[1] < near_ns)) && echo near || echo far
 }
 
 # one_round MEASURE NAME...: MEASURE NAME prints nothing, or words: values, or KEY=VALUE. They
-# become samples NAME or NAME.KEY. False after $deadline.
+# become samples NAME or NAME.KEY. False after $deadline. $no_result: how many printed nothing.
+no_result=0
 one_round() {
 	local measure=$1 name before after word words
 
@@ -31,6 +43,7 @@ one_round() {
 		after=$(state)
 		if [[ -z $words ]]; then
 			echo "$name: no result" >&2
+			no_result=$((no_result + 1))
 		elif [[ -n $before && $before == "$after" ]]; then
 			for word in $words; do
 				[[ $word == *=* ]] && word=".${word/=/ $before }" || word=" $before $word"
@@ -55,6 +68,15 @@ median() {
 # percentile N NAME STATE; nothing without samples.
 percentile() {
 	values "${@:2}" | awk -v n="$1" '{ v[NR] = $1 } END { if (NR) print v[int((NR - 1) * n / 100) + 1] }'
+}
+
+# processors STATE: what it says of them.
+processors() {
+	case $1 in
+	near) echo "near: a cache line takes under $near_ns ns" ;;
+	far) echo "far: a cache line takes over $near_ns ns" ;;
+	*) echo "in any state" ;;
+	esac
 }
 
 # count NAME STATE

@@ -170,7 +170,7 @@ for ((i = 0; i < rounds; i++)); do
 	one_round measure "${names[@]}" || break
 done
 lines=()
-for state in near far; do
+for state in "${states[@]}"; do
 	printf '\nTCP, both sides; processors %s\n' $state
 	printf '%-9s %12s %12s %10s %8s\n' "" libvma kernel ratio target
 	line $state tp tp_libvma tp_kernel 3 "messages/s" more
