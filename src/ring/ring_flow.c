@@ -4,6 +4,7 @@
 
 #include "base/param.h"
 #include "ring/ring.h"
+#include "ring/source.h"
 
 /* Does a 3-tuple on this ring bring the frames of this 5-tuple here? */
 static bool covered(const struct ring *ring, const struct flow_key *key)
@@ -289,10 +290,37 @@ bool ring_flow_cease(struct ring *ring, struct flow *flow)
 	return true;
 }
 
-void ring_flow_drain(struct ring *ring, struct flow *flow)
+struct pkt *ring_flow_drain(struct ring *ring, struct flow *flow)
 {
+	struct pkt *unchecked = NULL;
+
 	ring_assert_held(ring);
 	ring_drain(ring);
+	if (flow->listed)
+		unchecked = source_take(ring, flow);
+	if (!unchecked)
+		ring_flow_del(ring, flow);
+	return unchecked;
+}
+
+void ring_flow_drained(struct ring *ring, struct flow *flow, struct pkt *pkts)
+{
+	struct pkt *next;
+
+	ring_assert_held(ring);
+	ring_set_now(ring, clock_now());
+	for (; pkts; pkts = next) {
+		enum drop reason = DROP_NO_FLOW;
+
+		next = pkts->next;
+		pkts->next = NULL;
+		if (flow->listed)
+			reason = flow->deliver(ring, flow, pkts, ring->now);
+		if (reason != DROP_NONE) {
+			ring_drop(ring, reason);
+			pkt_free(pkts);
+		}
+	}
 	ring_flow_del(ring, flow);
 }
 

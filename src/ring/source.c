@@ -411,6 +411,30 @@ static void answer(struct question *q)
 		q->neigh = find_neighbour(q);
 }
 
+struct pkt *source_ask(const struct ring *ring, struct pkt *pkts, unsigned *refused)
+{
+	struct pkt *kept = NULL, *last = NULL, *next;
+	struct flow_key key, asked = {.proto = 0};
+	bool accepts = false;
+
+	*refused = 0;
+	for (; pkts; pkts = next) {
+		next = pkts->next;
+		frame_parse(pkts, ring->parse_flags, &key);
+		if (!asked.proto || !addr_eq(&key.remote, &asked.remote)) {
+			accepts = route_accepts(ring->ifindex, &key.local, &key.remote) > 0;
+			asked = key;
+		}
+		if (accepts) {
+			pkt_append(&kept, &last, pkts);
+		} else {
+			pkt_free(pkts);
+			++*refused;
+		}
+	}
+	return kept;
+}
+
 static void answer_and_return(struct question *q)
 {
 	answer(q);

@@ -69,6 +69,13 @@ void source_resolve(struct ring *ring, const struct flow_key *key);
 struct pkt *source_take(struct ring *ring, const struct flow *flow);
 
 /*
+ * Control lock, no ring held: asks the kernel about the senders of packets that source_take()
+ * returned for one flow of this ring.  Returns those that it accepts, in order; frees the others, and
+ * sets their number.
+ */
+struct pkt *source_ask(const struct ring *ring, struct pkt *pkts, unsigned *refused);
+
+/*
  * One bucket of the table, all of it atomic: one thread at a time writes it (source_enter()), any
  * thread reads it and sets ->used.  used: a sender that came back stays longer than senders
  * that came once, so a flood of forged senders does not displace it.

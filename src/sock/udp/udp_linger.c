@@ -4,6 +4,7 @@
  * the program's table until those are read: what was queued here is older than what the
  * kernel receives, and has to be read first.
  */
+#include "ring/source.h"
 #include "sock/options/sock_opt.h"
 #include "sock/udp/mcast.h"
 #include "sock/udp/udp_sock.h"
@@ -24,15 +25,32 @@ void udp_cease_flows(struct inet_sock *so, struct rings_barrier *barrier)
 	}
 }
 
+/* Delivers the packets whose senders the ring does not know, if the kernel accepts them. */
+static void drain_unchecked(struct sock_flow *f, struct pkt *pkts)
+{
+	unsigned refused;
+
+	pkts = source_ask(f->ring, pkts, &refused);
+	if (!ring_hold_cold(f->ring)) /* the socket's reference keeps it open */
+		return;
+	ring_flow_drained(f->ring, &f->flow, pkts);
+	while (refused--)
+		ring_drop(f->ring, DROP_SOURCE);
+	ring_release_cold(f->ring);
+}
+
 void udp_drain_flows(struct inet_sock *so)
 {
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
+		struct pkt *unchecked;
 
 		if (!ring_hold_cold(f->ring))
 			continue;
-		ring_flow_drain(f->ring, &f->flow);
+		unchecked = ring_flow_drain(f->ring, &f->flow);
 		ring_release_cold(f->ring);
+		if (unchecked)
+			drain_unchecked(f, unchecked);
 	}
 }
 

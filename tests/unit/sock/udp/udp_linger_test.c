@@ -105,6 +105,36 @@ static void test_frames_on_their_way_to_the_ring_are_taken_along(void **state)
 	assert_false(lingers());
 }
 
+/* Nor one of a sender that the kernel was not asked about yet. */
+static void test_a_datagram_of_an_unknown_sender_is_taken_along(void **state)
+{
+	struct sockaddr_in to = world_addr(0, port);
+	struct tsock unknown = world_udp(3, world_port());
+
+	loop_port_late();
+	assert_int_equal(tsock_sendto(&unknown, "first", 5, &to), 5);
+	fall_back();
+	assert_true(lingers());
+	world_expect(&ts, "first");
+	assert_false(lingers());
+	tsock_close(&unknown);
+}
+
+/* Of this one the kernel accepts nothing. */
+static void test_a_datagram_of_a_refused_sender_is_dropped(void **state)
+{
+	struct sockaddr_in to = world_addr(0, port);
+	struct tsock refused = world_udp(2, world_port());
+
+	fake_netlink_refuse(fake_link_addr(2));
+	loop_port_late();
+	assert_int_equal(tsock_sendto(&refused, "first", 5, &to), 5);
+	fall_back();
+	assert_false(lingers());
+	fake_netlink_refuse(0);
+	tsock_close(&refused);
+}
+
 static void test_the_kernel_makes_all_other_calls(void **state)
 {
 	struct sockaddr_in to = world_addr(1, theirs);
@@ -185,6 +215,8 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_a_socket_with_nothing_unread_leaves_at_once),
 	CASE(test_frames_in_the_ring_are_taken_along),
 	CASE(test_frames_on_their_way_to_the_ring_are_taken_along),
+	CASE(test_a_datagram_of_an_unknown_sender_is_taken_along),
+	CASE(test_a_datagram_of_a_refused_sender_is_dropped),
 	CASE(test_the_kernel_makes_all_other_calls),
 	CASE(test_a_bad_buffer_loses_one_datagram),
 	CASE(test_falling_back_again_changes_nothing),
