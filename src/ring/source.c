@@ -22,6 +22,8 @@
 #define HERE_BOUND SOURCE_HERE_BOUND
 
 struct source_bucket source_table[SOURCE_BUCKETS];
+/* source_pack_metrics() of each path: words of the buckets, which only connections read. */
+static uint64_t source_metrics[SOURCE_BUCKETS][WAYS];
 
 /* A ring's question about a sender, and the packets that wait for the answer. */
 struct question {
@@ -55,6 +57,11 @@ static void store_word(uint64_t *word, uint64_t value)
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
+static uint64_t *metrics_of(const struct source_bucket *b, unsigned way)
+{
+	return &source_metrics[b - source_table][way];
+}
+
 /*
  * any: false: the table has no entry for the sender.  Pairs with source_enter(): the words belong
  * together if the bucket's version is the same, and even, before and after they are read.
@@ -66,12 +73,13 @@ static inline bool look_up(int ifindex, uint64_t pair, struct source_entry *e)
 	uint32_t version = __atomic_load_n(&b->version, __ATOMIC_ACQUIRE);
 
 	for (unsigned i = 0; i < WAYS; i++) {
-		uint64_t what = load_word(&b->what[i]), path;
+		uint64_t what = load_word(&b->what[i]), path, metrics;
 
 		if (load_word(&b->pair[i]) != pair || (int)((uint32_t)what >> 8) != ifindex)
 			continue;
 		delay_at(DELAY_SOURCE_READ);
 		path = load_word(&b->path[i]);
+		metrics = load_word(metrics_of(b, i));
 		if (version & 1 || __atomic_load_n(&b->version, __ATOMIC_RELAXED) != version)
 			return false;
 		if (__builtin_expect(!__atomic_load_n(&b->used[i], __ATOMIC_RELAXED), 0))
@@ -79,7 +87,7 @@ static inline bool look_up(int ifindex, uint64_t pair, struct source_entry *e)
 		e->generation = (uint32_t)(what >> 32);
 		e->state = (uint8_t)what;
 		e->path.nexthop = addr_v4((uint32_t)(path >> 32));
-		source_unpack_path(&e->path, (uint32_t)path);
+		source_unpack_path(&e->path, (uint32_t)path, metrics);
 		source_read_state(e);
 		return true;
 	}
@@ -123,6 +131,7 @@ void source_enter(int ifindex, uint64_t pair, const struct source_entry *e)
 	store_word(&b->pair[i], pair);
 	store_word(&b->path[i],
 		   (uint64_t)addr_v4_of(&e->path.nexthop) << 32 | source_pack_path(&e->path));
+	store_word(metrics_of(b, i), source_pack_metrics(&e->path.metrics));
 	__atomic_store_n(&b->used[i], false, __ATOMIC_RELAXED);
 	store_word(&b->what[i],
 		   (uint64_t)e->generation << 32 | (uint32_t)ifindex << 8 | (uint8_t)e->state);
@@ -363,7 +372,7 @@ static bool find_path(const struct question *q, int oif, struct source_path *pat
 		return false;
 	path->nexthop = addr_is_any(&route.gateway) ? q->key.remote : route.gateway;
 	path->mtu = route.mtu;
-	path->hoplimit = route.metrics.hoplimit;
+	path->metrics = route.metrics;
 	return true;
 }
 

@@ -41,10 +41,10 @@ enum source_result {
 /* The reverse path: how an answer reaches the sender. */
 struct source_path {
 	struct inaddr nexthop;
-	uint32_t mtu;	  /* 0: that of the link */
-	uint8_t hoplimit; /* 0: the host's */
-	bool here;	  /* by the interface that the packet arrived by */
-	bool here_bound;  /* by that interface, if the flow's owner is bound to it */
+	uint32_t mtu;		      /* 0: that of the link */
+	struct route_metrics metrics; /* hoplimit, and those of the beginning of a connection */
+	bool here;		      /* by the interface that the packet arrived by */
+	bool here_bound;	      /* by that interface, if the flow's owner is bound to it */
 };
 
 /*
@@ -89,7 +89,7 @@ struct pkt *source_ask(const struct ring *ring, struct pkt *pkts, unsigned *refu
 struct source_bucket {
 	uint64_t pair[SOURCE_WAYS]; /* remote address << 32 | local address; 0: empty */
 	uint64_t what[SOURCE_WAYS]; /* generation << 32 | ifindex << 8 | state; 0: changing */
-	uint64_t path[SOURCE_WAYS]; /* next hop << 32 | source_pack_path() */
+	uint64_t path[SOURCE_WAYS]; /* next hop << 32 | source_pack_path(); and source_metrics */
 	bool used[SOURCE_WAYS];
 	uint32_t version; /* odd while source_enter() changes the bucket */
 } __attribute__((aligned(64)));
@@ -120,13 +120,31 @@ static inline uint32_t source_pack_path(const struct source_path *path)
 {
 	uint32_t mtu = path->mtu < 1u << 24 ? path->mtu : 0; /* more than any link has */
 
-	return (uint32_t)path->hoplimit << 24 | mtu;
+	return (uint32_t)path->metrics.hoplimit << 24 | mtu;
 }
 
-static inline void source_unpack_path(struct source_path *path, uint32_t packed)
+/* The other metrics; a larger window than SOURCE_WINDOW limits nobody. */
+#define SOURCE_WINDOW ((1u << 27) - 1)
+static inline uint64_t source_pack_metrics(const struct route_metrics *m)
+{
+	uint32_t window = m->window <= SOURCE_WINDOW ? m->window : 0;
+
+	_Static_assert(ROUTE_CC_UNKNOWN < 8, "it has three bits");
+	return (uint64_t)m->advmss << 48 | (uint64_t)m->initrwnd << 32 | window << 5 |
+	       (uint32_t)m->cc << 2 | (uint32_t)m->cc_locked << 1 | m->ecn;
+}
+
+/* Sets what ->path has of both. */
+static inline void source_unpack_path(struct source_path *path, uint32_t packed, uint64_t metrics)
 {
 	path->mtu = packed & 0xffffff;
-	path->hoplimit = (uint8_t)(packed >> 24);
+	path->metrics = (struct route_metrics){.hoplimit = (uint8_t)(packed >> 24),
+					       .advmss = (uint16_t)(metrics >> 48),
+					       .initrwnd = (uint16_t)(metrics >> 32),
+					       .window = (uint32_t)metrics >> 5,
+					       .cc = metrics >> 2 & 7,
+					       .cc_locked = metrics >> 1 & 1,
+					       .ecn = metrics & 1};
 }
 
 /* Sets what ->path has of ->state. */

@@ -3,11 +3,11 @@
 
 #define BUCKETS 256 /* a power of two */
 #define WAYS 4
-#define WORDS 8
+#define WORDS 9
 
 /* A sender: all words are atomic; used as in struct source_bucket. */
 struct way {
-	/* remote and local address, next hop, ifindex and state, generation and MTU */
+	/* remote and local address, next hop, ifindex and state, generation and path, metrics */
 	uint64_t word[WORDS];
 	bool used;
 };
@@ -50,7 +50,7 @@ bool source6_look_up(int ifindex, const struct flow_key *key, struct source_entr
 
 	for (unsigned i = 0; i < WAYS; i++) {
 		struct way *w = &b->way[i];
-		uint64_t last;
+		uint64_t last, metrics;
 
 		if (!is_of(w, ifindex, key))
 			continue;
@@ -58,12 +58,13 @@ bool source6_look_up(int ifindex, const struct flow_key *key, struct source_entr
 		e->path.nexthop.q[1] = load_word(&w->word[5]);
 		e->state = (uint32_t)load_word(&w->word[6]);
 		last = load_word(&w->word[7]);
+		metrics = load_word(&w->word[8]);
 		if (version & 1 || __atomic_load_n(&b->version, __ATOMIC_RELAXED) != version)
 			return false;
 		if (!__atomic_load_n(&w->used, __ATOMIC_RELAXED))
 			__atomic_store_n(&w->used, true, __ATOMIC_RELAXED);
 		e->generation = (uint32_t)(last >> 32);
-		source_unpack_path(&e->path, (uint32_t)last);
+		source_unpack_path(&e->path, (uint32_t)last, metrics);
 		source_read_state(e);
 		return true;
 	}
@@ -101,6 +102,7 @@ void source6_enter(int ifindex, const struct flow_key *key, const struct source_
 		e->path.nexthop.q[1],
 		(uint64_t)(uint32_t)ifindex << 32 | e->state,
 		(uint64_t)e->generation << 32 | source_pack_path(&e->path),
+		source_pack_metrics(&e->path.metrics),
 	};
 	uint32_t version = b->version;
 

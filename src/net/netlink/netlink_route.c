@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "net/netlink/netlink_internal.h"
+#include "net/tcp/recovery/tcp_cc.h"
 
 #define SLOTS 4096 /* a power of two */
 
@@ -90,12 +91,28 @@ static uint16_t at_most_u16(uint32_t n)
 	return n < UINT16_MAX ? (uint16_t)n : UINT16_MAX;
 }
 
+static uint8_t parse_congestion(struct nlattr *name)
+{
+	int number = tcp_cc_number_of(nla_get_string(name));
+
+	return number < 0 ? ROUTE_CC_UNKNOWN : (uint8_t)(ROUTE_CC_FIRST + (unsigned)number);
+}
+
+/* Those that are plain numbers. 0: the route does not have it. */
+static uint32_t number_in(struct nlattr *attr)
+{
+	return attr ? nla_get_u32(attr) : 0;
+}
+
 static void parse_metrics(struct nlattr *metrics, struct route *route)
 {
 	static const struct nla_policy policy[RTAX_MAX + 1] = {
-		[RTAX_MTU] = {.type = NLA_U32},	     [RTAX_HOPLIMIT] = {.type = NLA_U32},
-		[RTAX_INITCWND] = {.type = NLA_U32}, [RTAX_RTO_MIN] = {.type = NLA_U32},
-		[RTAX_QUICKACK] = {.type = NLA_U32}, [RTAX_LOCK] = {.type = NLA_U32},
+		[RTAX_LOCK] = {.type = NLA_U32},       [RTAX_MTU] = {.type = NLA_U32},
+		[RTAX_WINDOW] = {.type = NLA_U32},     [RTAX_ADVMSS] = {.type = NLA_U32},
+		[RTAX_HOPLIMIT] = {.type = NLA_U32},   [RTAX_INITCWND] = {.type = NLA_U32},
+		[RTAX_FEATURES] = {.type = NLA_U32},   [RTAX_RTO_MIN] = {.type = NLA_U32},
+		[RTAX_INITRWND] = {.type = NLA_U32},   [RTAX_QUICKACK] = {.type = NLA_U32},
+		[RTAX_CC_ALGO] = {.type = NLA_STRING},
 	};
 	uint32_t locked;
 	struct route_metrics *to = &route->metrics;
@@ -103,17 +120,22 @@ static void parse_metrics(struct nlattr *metrics, struct route *route)
 
 	if (nla_parse_nested(tb, RTAX_MAX, metrics, policy) < 0)
 		return;
-	if (tb[RTAX_MTU])
-		route->mtu = nla_get_u32(tb[RTAX_MTU]);
-	if (tb[RTAX_HOPLIMIT])
-		to->hoplimit = (uint8_t)nla_get_u32(tb[RTAX_HOPLIMIT]);
-	if (tb[RTAX_INITCWND])
-		to->initcwnd = at_most_u16(nla_get_u32(tb[RTAX_INITCWND]));
+	locked = number_in(tb[RTAX_LOCK]);
+	route->mtu = number_in(tb[RTAX_MTU]);
+	to->hoplimit = (uint8_t)number_in(tb[RTAX_HOPLIMIT]);
+	to->initcwnd = at_most_u16(number_in(tb[RTAX_INITCWND]));
 	/* The kernel regards it only if it is locked, and ip-route(8) locks it. */
-	locked = tb[RTAX_LOCK] ? nla_get_u32(tb[RTAX_LOCK]) : 0;
-	if (tb[RTAX_RTO_MIN] && (locked & 1u << RTAX_RTO_MIN))
-		to->rto_min = nla_get_u32(tb[RTAX_RTO_MIN]);
-	to->quickack = tb[RTAX_QUICKACK] && nla_get_u32(tb[RTAX_QUICKACK]);
+	if (locked & 1u << RTAX_RTO_MIN)
+		to->rto_min = number_in(tb[RTAX_RTO_MIN]);
+	to->quickack = number_in(tb[RTAX_QUICKACK]) != 0;
+	to->advmss = at_most_u16(number_in(tb[RTAX_ADVMSS]));
+	to->window = number_in(tb[RTAX_WINDOW]);
+	to->initrwnd = at_most_u16(number_in(tb[RTAX_INITRWND]));
+	to->ecn = number_in(tb[RTAX_FEATURES]) & RTAX_FEATURE_ECN;
+	if (tb[RTAX_CC_ALGO]) {
+		to->cc = parse_congestion(tb[RTAX_CC_ALGO]);
+		to->cc_locked = locked & 1u << RTAX_CC_ALGO;
+	}
 }
 
 /* RTA_VIA: a gateway of the other address family. */

@@ -70,7 +70,7 @@ static int init_template(struct frame_template *tmpl, const struct tcp_shard *sh
 {
 	struct dst_headers headers = tcp_headers_of(shard->opt, local, &remote->addr);
 
-	headers.hoplimit = path->hoplimit;
+	headers.hoplimit = path->metrics.hoplimit;
 	return dst_template(tmpl, shard->ring, mac, remote, &headers);
 }
 
@@ -147,7 +147,7 @@ static int child_dst(struct inet_sock *child, const struct tcp_shard *shard,
 				  .ring = shard->ring,
 				  .src = child->local.addr,
 				  .nexthop = path->nexthop,
-				  .metrics = {.hoplimit = path->hoplimit},
+				  .metrics = path->metrics,
 				  .mtu = path->mtu && path->mtu < mtu ? path->mtu : mtu};
 	struct dst_headers headers = tcp_headers(child);
 	const struct adj *adj = ring_adj_for_source(shard->ring, &path->nexthop);

@@ -51,7 +51,8 @@ static void enter_all(void)
 					 .state = SOURCE_ACCEPTED | SOURCE_PATH_KNOWN,
 					 .path = {.nexthop = addr_v4(senders[i]),
 						  .mtu = senders[i],
-						  .hoplimit = (uint8_t)senders[i]}};
+						  .metrics = {.hoplimit = (uint8_t)senders[i],
+							      .window = senders[i]}}};
 
 		source_enter(IFINDEX, source_pair(&key), &e);
 	}
@@ -67,7 +68,8 @@ static void look_at(uint32_t remote)
 	TEST_CHECK(source_check(&ring, &key, NULL, &path, &reason) == SOURCE_PASS);
 	if (!path.mtu)
 		return; /* the entry is not in the table at this moment */
-	TEST_CHECK(path.mtu == remote && path.hoplimit == (uint8_t)remote);
+	TEST_CHECK(path.mtu == remote && path.metrics.hoplimit == (uint8_t)remote);
+	TEST_CHECK(path.metrics.window == remote);
 	TEST_CHECK(addr_v4_of(&path.nexthop) == remote);
 	found++;
 }

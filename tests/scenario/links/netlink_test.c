@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "net/tcp/recovery/tcp_cc.h"
 #include "tests/vma_test.h"
 
 #define DEADLINE (10 * NSEC_PER_SEC)
@@ -356,6 +357,23 @@ static void test_what_a_route_says(void **state)
 	assert_int_equal(r.metrics.rto_min, 0);
 	assert_false(r.metrics.quickack);
 	assert_int_equal(r.metrics.hoplimit, 0);
+	sh("ip route change 10.7.0.0/24 via 10.9.0.2 advmss 1000 window 50000 initrwnd 12 features ecn "
+	   "congctl lock reno");
+	drain();
+	assert_int_equal(lookup("10.7.0.1", &r), 0);
+	assert_int_equal(r.metrics.advmss, 1000);
+	assert_int_equal(r.metrics.window, 50000);
+	assert_int_equal(r.metrics.initrwnd, 12);
+	assert_true(r.metrics.ecn && r.metrics.cc_locked);
+	assert_int_equal(r.metrics.cc, ROUTE_CC_FIRST + (unsigned)tcp_cc_number_of("reno"));
+	sh("ip route change 10.7.0.0/24 via 10.9.0.2 initrwnd 100000 congctl cubic");
+	drain();
+	assert_int_equal(lookup("10.7.0.1", &r), 0);
+	assert_int_equal(r.metrics.initrwnd, UINT16_MAX);
+	assert_int_equal(r.metrics.advmss, 0);
+	assert_int_equal(r.metrics.window, 0);
+	assert_false(r.metrics.ecn || r.metrics.cc_locked);
+	assert_int_equal(r.metrics.cc, ROUTE_CC_FIRST + (unsigned)tcp_cc_number_of("cubic"));
 	sh("ip route del 10.7.0.0/24");
 	drain();
 }

@@ -23,7 +23,13 @@ static struct source_entry entry_of(uint32_t number)
 		.state = SOURCE_ACCEPTED | SOURCE_PATH_KNOWN | SOURCE_HERE,
 		.path = {.nexthop.w = {htonl(0xfe800000), 0, 1, number},
 			 .mtu = 1280 + number,
-			 .hoplimit = (uint8_t)(255 - number)},
+			 .metrics = {.hoplimit = (uint8_t)(255 - number),
+				     .advmss = (uint16_t)(1000 + number),
+				     .initrwnd = (uint16_t)(65535 - number),
+				     .window = SOURCE_WINDOW - number,
+				     .cc = (uint8_t)(number % (ROUTE_CC_UNKNOWN + 1)),
+				     .cc_locked = number & 1,
+				     .ecn = !(number & 1)}},
 	};
 }
 
@@ -33,6 +39,17 @@ static void enter(uint32_t net, uint32_t host)
 	struct source_entry e = entry_of(net ^ host);
 
 	source6_enter(IFINDEX, &key, &e);
+}
+
+static void check_metrics(const struct route_metrics *m, const struct route_metrics *want)
+{
+	assert_int_equal(m->hoplimit, want->hoplimit);
+	assert_int_equal(m->advmss, want->advmss);
+	assert_int_equal(m->initrwnd, want->initrwnd);
+	assert_int_equal(m->window, want->window);
+	assert_int_equal(m->cc, want->cc);
+	assert_int_equal(m->cc_locked, want->cc_locked);
+	assert_int_equal(m->ecn, want->ecn);
 }
 
 /* Is the sender known, with the path that was entered for it? */
@@ -47,7 +64,7 @@ static bool known(uint32_t net, uint32_t host)
 	assert_int_equal(e.state, want.state);
 	assert_true(addr_eq(&e.path.nexthop, &want.path.nexthop));
 	assert_int_equal(e.path.mtu, want.path.mtu);
-	assert_int_equal(e.path.hoplimit, want.path.hoplimit);
+	check_metrics(&e.path.metrics, &want.path.metrics);
 	assert_true(e.path.here && !e.path.here_bound);
 	return true;
 }
@@ -70,6 +87,18 @@ static void test_a_sender_is_a_whole_address(void **state)
 	key.remote_port = htons(1001); /* the ports do not count */
 	key.local_port = htons(81);
 	assert_true(source6_look_up(IFINDEX, &key, &e));
+}
+
+static void test_a_window_of_a_route_that_is_too_large_is_no_limit(void **state)
+{
+	struct flow_key key = key_of(4, 1);
+	struct source_entry e = entry_of(0);
+
+	e.path.metrics.window = SOURCE_WINDOW + 1;
+	source6_enter(IFINDEX, &key, &e);
+	assert_true(source6_look_up(IFINDEX, &key, &e));
+	assert_int_equal(e.path.metrics.window, 0);
+	assert_int_equal(e.path.metrics.initrwnd, 65535);
 }
 
 static void test_a_new_answer_replaces_the_old_one(void **state)
@@ -107,6 +136,7 @@ static void test_who_came_back_stays_in_a_flood(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_sender_is_a_whole_address),
+	cmocka_unit_test(test_a_window_of_a_route_that_is_too_large_is_no_limit),
 	cmocka_unit_test(test_a_new_answer_replaces_the_old_one),
 	cmocka_unit_test(test_who_came_back_stays_in_a_flood),
 };
