@@ -131,7 +131,7 @@ static int op_send(struct tcp_conn *c, const struct tcp_segment *seg)
 	uint32_t place = seg->seq - c->iss - 1, n = 0;
 
 	w.sent++;
-	REQUIRE(seg->len <= c->config_mss);
+	REQUIRE(seg->len <= c->agreed_mss);
 	REQUIRE(seg->opt_len % 4 == 0 && seg->opt_len <= TCP_OPT_MAX);
 	for (unsigned part = 0; part < 2; part++) {
 		for (uint32_t i = 0; i < seg->part[part].len; i++, n++) {
@@ -452,10 +452,13 @@ static void begin(void)
 				    .sndbuf_max = how & 2 ? 200000 : 0,
 				    .nodelay = how & 8,
 				    .timestamps = how & 16,
-				    .cc_algo = how >> 6 & 1};
+				    .cc_algo = how >> 6 & 1,
+				    .route = {.window = start & 4 ? 20000 : 0,
+					      .initrwnd = start & 4 ? 3 : 0}};
 	struct tcp_synreq req = {.irs = IRS,
 				 .iss = ISS,
 				 .ts_offset = ISS,
+				 .mss = config.mss,
 				 .peer_mss = start & 8 ? 1460 : 0,
 				 .peer_wnd = start & 16 ? 65535 : 500,
 				 .peer_wscale = start & 32 ? (int8_t)(start >> 6) : (int8_t)-1,

@@ -464,12 +464,40 @@ static void set_host(struct script *s)
 		fail(s, "no setting is called '%s'", take(s));
 }
 
+/* What a route says: names as in ip-route(8). */
+static struct route_metrics take_metrics(struct script *s)
+{
+	struct route_metrics metrics = {.quickack = false};
+
+	while (peek(s) && !s->failed) {
+		if (take_if(s, "initcwnd"))
+			metrics.initcwnd = (uint16_t)take_number(s);
+		else if (take_if(s, "rto-min"))
+			metrics.rto_min = (uint32_t)(take_time(s) / NSEC_PER_MSEC);
+		else if (take_if(s, "quickack"))
+			metrics.quickack = true;
+		else if (take_if(s, "window"))
+			metrics.window = (uint32_t)take_number(s);
+		else if (take_if(s, "initrwnd"))
+			metrics.initrwnd = (uint16_t)take_number(s);
+		else if (take_if(s, "congctl-lock"))
+			metrics.cc_locked = true;
+		else
+			fail(s, "'%s' is no metric", peek(s));
+	}
+	return metrics;
+}
+
 static void do_set(struct script *s)
 {
 	struct tcp_config *config = &s->w.config;
 
 	if (take_if(s, "mss"))
 		config->mss = (uint16_t)take_number(s);
+	else if (take_if(s, "advmss"))
+		config->advmss = (uint16_t)take_number(s);
+	else if (take_if(s, "route"))
+		config->route = take_metrics(s);
 	else if (take_if(s, "rcvbuf"))
 		config->rcvbuf = (uint32_t)take_number(s);
 	else if (take_if(s, "rcvbuf-max"))
@@ -652,6 +680,8 @@ static bool value_of(const struct world *w, const char *name, long long *value)
 		{"rcv-rtt-us", c->rcv_rtt},
 		{"mss", c->mss},
 		{"maxseg", tcp_maxseg(c)},
+		{"window-max", tcp_window_max(c)},
+		{"cc-locked", tcp_congestion_is_locked(c)},
 		{"can-write", tcp_is_writable(c)},
 		{"snd-wnd", c->snd_wnd},
 		{"rcv-wscale", c->rcv_wscale},
@@ -748,16 +778,10 @@ static void do_mtu(struct script *s)
 	tcp_path_mtu(&s->w.conn, (uint32_t)take_number(s), s->w.now);
 }
 
-/* route [initcwnd N] [rto-min TIME] [quickack]: what the present route says. */
 static void do_route(struct script *s)
 {
-	struct route_metrics metrics = {.quickack = false};
+	struct route_metrics metrics = take_metrics(s);
 
-	if (take_if(s, "initcwnd"))
-		metrics.initcwnd = (uint16_t)take_number(s);
-	if (take_if(s, "rto-min"))
-		metrics.rto_min = (uint32_t)(take_time(s) / NSEC_PER_MSEC);
-	metrics.quickack = take_if(s, "quickack");
 	if (tcp_set_route(&s->w.conn, &metrics))
 		fail(s, "the route is refused");
 }

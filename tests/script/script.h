@@ -13,6 +13,8 @@
  *	set host retries2 3	the host's setting, net.ipv4.tcp_retries2; see set_host()
  *	route initcwnd 20 rto-min 50ms quickack
  *				what the present route says, all of it; or nothing
+ *	set route initrwnd 3 window 20000 congctl-lock
+ *				what the first route says, before "open"
  *	open passive mss 1000 win 60000 sack ts wscale 7 ecn rtt 10ms
  *				a handshake as in figure 6 of RFC 9293, not checked;
  *				the script's clock begins after it

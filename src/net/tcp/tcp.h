@@ -99,6 +99,7 @@ enum tcp_ecn { TCP_ECN_NONE, TCP_ECN_ASK, TCP_ECN_ANSWER };
 
 struct tcp_config {
 	uint16_t mss;	     /* largest payload we can receive and send: MTU - 40; ip6: - 60 */
+	uint16_t advmss;     /* what we announce instead; 0: mss */
 	uint32_t rcvbuf;     /* initial receive buffer, bytes */
 	uint32_t rcvbuf_max; /* limit of autotuning; less than rcvbuf: none */
 	uint32_t sndbuf;     /* initial send buffer, bytes */
@@ -109,7 +110,9 @@ struct tcp_config {
 	uint8_t ecn;	       /* enum tcp_ecn */
 	uint8_t cc_algo;       /* congestion control: tcp_cc_by_number() */
 	bool ip6;	       /* the connection is over IPv6 */
-	uint32_t window_clamp; /* largest window to offer; 0: no limit */
+	uint32_t window_clamp; /* largest window to offer; 0: that of the route */
+	/* Of the first route; the owner applies advmss, cc, and ecn. */
+	struct route_metrics route;
 };
 
 /*
@@ -304,8 +307,9 @@ void tcp_unreachable(struct tcp_conn *conn, int error, nsec_t now);
  */
 void tcp_path_mtu(struct tcp_conn *conn, uint32_t mtu, nsec_t now);
 /*
- * What the route to the peer says; called again when there is another one. Before the connection has
- * sent data, it begins with the route's window. -ENOMEM: what held before holds.
+ * There is another route to the peer. What struct route_metrics has for the beginning of a connection
+ * stays as it was. Before the connection has sent data, it begins with the route's initcwnd. -ENOMEM:
+ * what held before holds.
  */
 int tcp_set_route(struct tcp_conn *conn, const struct route_metrics *metrics);
 /*
@@ -340,7 +344,7 @@ void tcp_set_syn_retries(struct tcp_conn *conn, uint8_t retries); /* 0: the defa
 void tcp_set_linger2(struct tcp_conn *conn, int seconds);
 /* TCP_NOTSENT_LOWAT: limit of unsent bytes; 0: no limit. */
 void tcp_set_notsent_lowat(struct tcp_conn *conn, uint32_t bytes);
-/* TCP_WINDOW_CLAMP; 0: none. Does not shrink the window already offered. */
+/* TCP_WINDOW_CLAMP; 0: that of the route. Does not shrink the window already offered. */
 void tcp_set_window_clamp(struct tcp_conn *conn, uint32_t bytes);
 /* The largest window that can be offered, now or after autotuning. */
 uint32_t tcp_window_max(const struct tcp_conn *conn);
@@ -349,6 +353,9 @@ uint32_t tcp_maxseg(const struct tcp_conn *conn);
 /* SO_MAX_PACING_RATE: bytes per second, 0: no pacing; burst as in net/pace.h. */
 void tcp_set_pacing(struct tcp_conn *conn, uint64_t rate, uint32_t burst, nsec_t now);
 void tcp_set_congestion(struct tcp_conn *conn, int number); /* tcp_cc_by_number() */
+const char *tcp_congestion(const struct tcp_conn *conn);    /* its name */
+/* The route forbids another one. */
+bool tcp_congestion_is_locked(const struct tcp_conn *conn);
 
 /*
  * Fills struct tcp_info of <linux/tcp.h>. Segments in flight are bytes divided by the segment size;
@@ -376,6 +383,12 @@ struct tcp_listener_ops {
 	void *(*alloc)(size_t size);
 	/* A handshake begins; its SYN-ACK is not sent yet. May be NULL. */
 	void (*began)(struct tcp_listener *l, struct tcp_synreq *req);
+	/*
+	 * *config is that of the listener; changes it to that of connections between these
+	 * endpoints. May be NULL.
+	 */
+	void (*configure)(struct tcp_listener *l, const struct endpoint *local,
+			  const struct endpoint *remote, struct tcp_config *config);
 	/* A handshake ends, with or without success; req is freed next. May be NULL. */
 	void (*ended)(struct tcp_listener *l, struct tcp_synreq *req);
 	void (*free)(void *ptr);
@@ -405,15 +418,16 @@ struct tcp_synreq {
 	uint16_t peer_mss;
 	uint16_t peer_wnd;
 	int8_t peer_wscale; /* -1: none offered */
-	bool timestamps;
-	bool sack;
-	uint32_t ts_recent;
+	uint8_t wscale;	    /* ours, as offered */
+	uint16_t wnd;	    /* ours, as offered */
+	uint16_t mss;	    /* ours, as announced */
 	uint8_t retries;
-	bool ecn;
-	bool acked;	/* complete, but waiting for data (TCP_DEFER_ACCEPT) */
-	bool expected;	/* for the owner, initially false: its frames are steered separately */
-	uint8_t wscale; /* ours, as offered */
-	uint16_t wnd;	/* ours, as offered */
+	bool timestamps : 1;
+	bool sack : 1;
+	bool ecn : 1;
+	bool acked : 1;	   /* complete, but waiting for data (TCP_DEFER_ACCEPT) */
+	bool expected : 1; /* for the owner, initially false: its frames are steered separately */
+	uint32_t ts_recent;
 	uint32_t ts_offset;
 	nsec_t created; /* NSEC_NEVER: unknown, made from a cookie */
 	nsec_t deadline;

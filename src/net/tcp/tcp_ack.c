@@ -10,7 +10,7 @@ void tcp_ack_peer_options(struct tcp_conn *c, const struct tcp_options *opt)
 {
 	uint32_t mss = opt->mss ? opt->mss : c->ip6 ? TCP_MSS_DEFAULT_V6 : TCP_MSS_DEFAULT_V4;
 
-	c->agreed_mss = (uint16_t)min_u32(c->config_mss, max_u32(mss, TCP_MSS_MIN));
+	c->agreed_mss = (uint16_t)min_u32(c->agreed_mss, max_u32(mss, TCP_MSS_MIN));
 	c->path_mss = (uint16_t)min_u32(c->agreed_mss, c->route_mss);
 	c->mss = c->path_mss;
 	if (!opt->has_ts)

@@ -11,15 +11,14 @@
 void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_config *config)
 {
 	*c = (struct tcp_conn){.ops = ops, .state = TCP_CLOSED};
-	c->config_mss = (uint16_t)max_u32(config->mss, TCP_MSS_MIN);
+	c->config_mss = tcp_mss_to_announce(config);
 	c->ip6 = config->ip6;
-	c->path_mss = c->config_mss;
-	c->agreed_mss = c->config_mss;
+	c->mss = (uint16_t)max_u32(config->mss, TCP_MSS_MIN);
+	c->path_mss = c->mss;
+	c->agreed_mss = c->mss;
 	c->route_mss = UINT16_MAX;
-	c->mss = c->config_mss;
 	c->rcv_mss = (uint16_t)min_u32(c->config_mss, TCP_MSS_DEFAULT_V4);
 	tcp_tune_init(c, config);
-	tcp_set_window_clamp(c, config->window_clamp);
 	tcp_set_notsent_lowat(c, 0);
 	c->linger2 = TCP_FIN_WAIT_2_LEN / NSEC_PER_SEC;
 	if (config->nodelay)
@@ -39,10 +38,13 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 	c->data_rx_at = LONG_AGO;
 	rtt_init(&c->rtt);
 	tcp_cc_init(&c->cc, tcp_cc_by_number(config->cc_algo), c->mss);
+	tcp_begin_route(c, &config->route);
+	tcp_set_window_clamp(c, config->window_clamp);
 	tcp_timer_stop_all(c);
 }
 
-static void start_handshake(struct tcp_conn *c, struct tcp_start from, nsec_t now)
+/* mss: announced, without the options of each segment as far as they are known. */
+static void start_handshake(struct tcp_conn *c, struct tcp_start from, uint32_t mss, nsec_t now)
 {
 	c->flags |= CONN_STARTED;
 	c->iss = from.iss;
@@ -51,6 +53,7 @@ static void start_handshake(struct tcp_conn *c, struct tcp_start from, nsec_t no
 	c->snd_nxt = c->iss + 1;
 	c->recover = c->iss;
 	c->rcv_wscale = tcp_wscale_for(c->rcvbuf_max, c->window_clamp);
+	tcp_begin_window(c, mss);
 	c->rx_at = now;
 	c->tx_at = now;
 	tcp_timer_syn_sent(c, now);
@@ -60,7 +63,7 @@ int tcp_connect(struct tcp_conn *c, struct tcp_start from, nsec_t now)
 {
 	if (c->state != TCP_CLOSED || (c->flags & CONN_STARTED))
 		return -EISCONN;
-	start_handshake(c, from, now);
+	start_handshake(c, from, c->config_mss, now);
 	tcp_set_state(c, TCP_SYN_SENT);
 	tcp_output_syn(c, now);
 	return 0;
@@ -83,7 +86,9 @@ void tcp_init_passive(struct tcp_conn *c, const struct tcp_ops *ops,
 	c->flags &= ~(uint32_t)CONN_ECN;
 	if (req->ecn)
 		c->flags |= CONN_ECN;
-	start_handshake(c, (struct tcp_start){req->iss, req->ts_offset}, now);
+	c->config_mss = req->mss;
+	start_handshake(c, (struct tcp_start){req->iss, req->ts_offset}, tcp_synreq_payload(req),
+			now);
 	tcp_set_state(c, TCP_SYN_RECEIVED);
 	c->irs = req->irs;
 	c->rcv_nxt = req->irs + 1;
@@ -550,6 +555,11 @@ void tcp_set_congestion(struct tcp_conn *c, int number)
 	tcp_cc_switch(&c->cc, tcp_cc_by_number(number));
 }
 
+const char *tcp_congestion(const struct tcp_conn *c)
+{
+	return c->cc.ops->name;
+}
+
 void tcp_set_user_timeout(struct tcp_conn *c, nsec_t timeout)
 {
 	nsec_t msec = (timeout + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
@@ -571,16 +581,6 @@ void tcp_set_notsent_lowat(struct tcp_conn *c, uint32_t bytes)
 {
 	c->notsent_lowat = bytes ? bytes : UINT32_MAX;
 	tcp_look_at_unsent(c);
-}
-
-void tcp_set_window_clamp(struct tcp_conn *c, uint32_t bytes)
-{
-	c->window_clamp = bytes ? bytes : UINT32_MAX;
-}
-
-uint32_t tcp_window_max(const struct tcp_conn *c)
-{
-	return min_u32(min_u32(c->rcvbuf, c->window_clamp), (uint32_t)UINT16_MAX << c->rcv_wscale);
 }
 
 uint32_t tcp_maxseg(const struct tcp_conn *c)

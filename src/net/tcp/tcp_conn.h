@@ -108,14 +108,14 @@ struct tcp_conn {
 	uint32_t tune_at;	/* ... when, usec */
 	uint32_t rcv_space;	/* bytes read in the round trip before */
 	uint32_t rcv_rtt;	/* round trip estimated from received data, usec; 0: unknown */
-	uint32_t window_clamp;	/* largest window to offer; UINT32_MAX: any */
+	uint32_t window_clamp;	/* largest window to offer now; UINT32_MAX: any */
 	uint32_t notsent_lowat; /* limit of unsent bytes for POLLOUT; UINT32_MAX: none */
 	uint16_t path_mss;	/* largest payload plus options, both directions */
-	uint16_t config_mss;	/* largest receivable, announced in our SYN */
+	uint16_t config_mss;	/* announced in our SYN */
 	uint32_t user_timeout;	/* msec; 0: none */
 	uint32_t retransmits;	/* segments, for tcp_info */
 	struct tcp_keepalive keepalive;
-	uint16_t agreed_mss;	 /* path_mss as of the handshake */
+	uint16_t agreed_mss;	 /* path_mss as of the handshake; before it, of the configuration */
 	uint16_t route_mss;	 /* limit of the route */
 	uint16_t hole_mss;	 /* path_mss before a black hole was detected; 0: none */
 	int16_t linger2;	 /* seconds in FIN_WAIT_2 after close; -1: none */

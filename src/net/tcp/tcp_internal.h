@@ -171,6 +171,23 @@ static inline bool tcp_has_room(const struct tcp_conn *c)
 	       2ull * tcp_unsent_bytes(c) < c->notsent_lowat;
 }
 
+static inline uint16_t tcp_mss_to_announce(const struct tcp_config *config)
+{
+	return (uint16_t)max_u32(config->advmss ? config->advmss : config->mss, TCP_MSS_MIN);
+}
+
+/* The data of a segment that the peer fills. */
+static inline uint32_t tcp_synreq_payload(const struct tcp_synreq *req)
+{
+	return req->mss - (req->timestamps ? TCP_OPT_TIMESTAMPS : 0u);
+}
+
+/* The limit of the first window: that of all windows, or the route's initrwnd. */
+static inline uint32_t tcp_first_clamp(uint32_t window_clamp, uint32_t segments, uint32_t mss)
+{
+	return segments ? min_u32(window_clamp, segments * mss) : window_clamp;
+}
+
 /* The window of a SYN, which is never scaled. */
 static inline uint16_t tcp_syn_window(uint32_t rcvbuf, uint32_t window_clamp)
 {
@@ -411,7 +428,7 @@ bool tcp_output_tail(struct tcp_conn *c, nsec_t now);
 /* Sends a segment without data that acknowledges; false if it could not be sent. */
 bool tcp_emit_bare(struct tcp_conn *c, uint32_t seq, uint8_t flags, nsec_t now);
 /* How far the right window edge could advance now; 0 if it is not worth an update. */
-uint32_t tcp_output_window_gain(const struct tcp_conn *c);
+uint32_t tcp_output_window_gain(struct tcp_conn *c);
 
 /* tcp_control.c */
 /* Sends SYN, or SYN-ACK in SYN_RECEIVED. */
@@ -423,7 +440,16 @@ void tcp_output_challenge(struct tcp_conn *c, nsec_t now);
 void tcp_output_probe(struct tcp_conn *c, nsec_t now);
 void tcp_output_rst(struct tcp_conn *c, nsec_t now);
 
-/* tcp_settings.c: the minimum of the retransmission timeout, and the first flight in bytes. */
+/* tcp_settings.c: what the route says from the beginning on; see struct tcp_config. */
+void tcp_begin_route(struct tcp_conn *c, const struct route_metrics *metrics);
+/*
+ * initrwnd of the route: the first window, before any is offered, has that many segments of mss bytes.
+ * Does nothing without it.
+ */
+void tcp_begin_window(struct tcp_conn *c, uint32_t mss);
+/* There would be room for more than c->window_clamp: opens it further, if it is not open yet. */
+uint32_t tcp_open_window(struct tcp_conn *c);
+/* The minimum of the retransmission timeout, and the first flight in bytes. */
 nsec_t tcp_min_rto_rare(const struct tcp_conn *c);
 static inline nsec_t tcp_min_rto(const struct tcp_conn *c)
 {
@@ -431,7 +457,7 @@ static inline nsec_t tcp_min_rto(const struct tcp_conn *c)
 }
 uint32_t tcp_initial_window(const struct tcp_conn *c);
 /* Sets the congestion window of the first flight. */
-void tcp_begin_window(struct tcp_conn *c);
+void tcp_begin_flight(struct tcp_conn *c);
 /* No acknowledgement is delayed: so it was configured, or the route says so. */
 static inline bool tcp_never_delays(const struct tcp_conn *c)
 {

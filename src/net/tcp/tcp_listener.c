@@ -18,7 +18,6 @@ void tcp_listener_init(struct tcp_listener *l, const struct tcp_listener_ops *op
 {
 	*l = (struct tcp_listener){
 		.ops = ops, .config = *config, .backlog = backlog, .next = NSEC_NEVER};
-	l->config.mss = (uint16_t)max_u32(config->mss, TCP_MSS_MIN);
 	for (int i = 0; i < TCP_SYN_BUCKETS; i++)
 		list_init(&l->buckets[i]);
 	list_init(&l->ages);
@@ -90,20 +89,10 @@ void tcp_listener_fini(struct tcp_listener *l)
 	assert(l->pending == 0);
 }
 
-/* With a configuration for IPv4, a peer of IPv6 has a longer header. */
-static uint16_t mss_for(const struct tcp_listener *l, const struct endpoint *remote)
-{
-	uint32_t mss = l->config.mss;
-
-	if (!addr_is_v4(&remote->addr) && !l->config.ip6)
-		mss = max_u32(mss - min_u32(mss, IP6_HDR - IP4_HDR), TCP_MSS_MIN);
-	return (uint16_t)mss;
-}
-
 static void send_syn_ack_at(struct tcp_listener *l, const struct tcp_synreq *req, uint32_t clock)
 {
 	struct tcp_options opt = {
-		.mss = mss_for(l, &req->remote),
+		.mss = req->mss,
 		.wscale = req->peer_wscale < 0 ? (int8_t)-1 : (int8_t)req->wscale,
 		.sack_permitted = req->sack,
 		.has_ts = req->timestamps,
@@ -198,29 +187,45 @@ static void send_reset(struct tcp_listener *l, const struct pkt *pkt, const stru
 		(void)l->ops->send(l, local, remote, &rst);
 }
 
-/* Negotiates the options of a SYN. */
-static void negotiate(const struct tcp_listener *l, struct tcp_synreq *req, const struct pkt *pkt,
-		      const struct tcp_options *opt)
+static struct tcp_config config_for(struct tcp_listener *l, const struct tcp_synreq *req)
 {
-	uint32_t rcvbuf = max_u32(l->config.rcvbuf, TCP_RCVBUF_MIN);
-	uint32_t most = max_u32(rcvbuf, l->config.rcvbuf_max);
-	uint32_t clamp = l->config.window_clamp ? l->config.window_clamp : UINT32_MAX;
+	struct tcp_config config = l->config;
 
+	/* With a configuration for IPv4, a peer of IPv6 has a longer header. */
+	if (!addr_is_v4(&req->remote.addr) && !config.ip6)
+		config.mss -= (uint16_t)min_u32(config.mss, IP6_HDR - IP4_HDR);
+	if (l->ops->configure)
+		l->ops->configure(l, &req->local, &req->remote, &config);
+	return config;
+}
+
+/* Negotiates the options of a SYN. */
+static void negotiate(const struct tcp_config *config, struct tcp_synreq *req,
+		      const struct pkt *pkt, const struct tcp_options *opt)
+{
+	uint32_t rcvbuf = max_u32(config->rcvbuf, TCP_RCVBUF_MIN);
+	uint32_t most = max_u32(rcvbuf, config->rcvbuf_max);
+	uint32_t clamp = config->window_clamp ? config->window_clamp : config->route.window;
+
+	if (!clamp)
+		clamp = UINT32_MAX;
 	req->irs = pkt->seq;
 	req->peer_mss = opt->mss;
 	req->peer_wnd = tcp_wire_window(pkt);
 	req->peer_wscale = opt->wscale;
-	req->timestamps = opt->has_ts && l->config.timestamps;
+	req->timestamps = opt->has_ts && config->timestamps;
 	req->sack = opt->sack_permitted;
 	req->ts_recent = opt->has_ts ? opt->tsval : 0;
-	req->wnd = tcp_syn_window(rcvbuf, clamp);
+	req->mss = tcp_mss_to_announce(config);
+	req->wnd = tcp_syn_window(rcvbuf, tcp_first_clamp(clamp, config->route.initrwnd,
+							  tcp_synreq_payload(req)));
 	req->wscale = tcp_wscale_for(most, clamp);
 }
 
 /* RFC 3168 section 6.1.1: true if the peer asks for ECN and we allow it. */
-static bool wants_ecn(const struct tcp_listener *l, const struct pkt *syn)
+static bool wants_ecn(const struct tcp_config *config, const struct pkt *syn)
 {
-	return l->config.ecn != TCP_ECN_NONE &&
+	return config->ecn != TCP_ECN_NONE &&
 	       (syn->tcp_flags & (TCP_ECE | TCP_CWR)) == (TCP_ECE | TCP_CWR);
 }
 
@@ -230,16 +235,17 @@ static void send_cookie(struct tcp_listener *l, struct tcp_synreq *req, const st
 			struct tcp_options *opt, nsec_t now)
 {
 	struct tcp_start start = l->ops->start(l, &req->local, &req->remote, now);
+	struct tcp_config config = config_for(l, req);
 	uint32_t clock = clock_of(now);
 
-	if (opt->has_ts && l->config.timestamps) {
-		req->ecn = wants_ecn(l, pkt);
+	if (opt->has_ts && config.timestamps) {
+		req->ecn = wants_ecn(&config, pkt);
 		clock = tcp_cookie_timestamp(clock, opt, req->ecn);
 	} else { /* without timestamps there is no place to store them */
 		opt->wscale = -1;
 		opt->sack_permitted = false;
 	}
-	negotiate(l, req, pkt, opt);
+	negotiate(&config, req, pkt, opt);
 	req->ts_offset = start.ts_offset;
 	req->iss = tcp_cookie_make(l->cookie_secret, &req->local, &req->remote, req->irs, opt->mss,
 				   now);
@@ -252,6 +258,7 @@ static enum drop input_cookie(struct tcp_listener *l, struct pkt *pkt, const str
 			      const struct endpoint *remote, nsec_t now)
 {
 	struct tcp_synreq req = {.local = *local, .remote = *remote, .created = NSEC_NEVER};
+	struct tcp_config config;
 	struct tcp_options opt;
 	uint32_t iss = tcp_wire_ack(pkt) - 1;
 
@@ -265,10 +272,11 @@ static enum drop input_cookie(struct tcp_listener *l, struct pkt *pkt, const str
 		return DROP_NO_FLOW;
 	}
 	req.ts_offset = l->ops->start(l, local, remote, now).ts_offset;
+	config = config_for(l, &req);
 	if (opt.has_ts)
 		req.ecn = tcp_cookie_read_timestamp(opt.tsecr - req.ts_offset, &opt) &&
-			  l->config.ecn != TCP_ECN_NONE;
-	negotiate(l, &req, pkt, &opt);
+			  config.ecn != TCP_ECN_NONE;
+	negotiate(&config, &req, pkt, &opt);
 	req.irs--; /* the SYN was one before */
 	req.iss = iss;
 	return l->ops->accept(l, &req, pkt, now) ? DROP_TCP_BACKLOG : DROP_NONE;
@@ -290,6 +298,7 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 			 const struct endpoint *local, const struct endpoint *remote, nsec_t now)
 {
 	struct tcp_synreq syn = {.local = *local, .remote = *remote, .created = now}, *req;
+	struct tcp_config config;
 	struct tcp_options opt;
 	struct tcp_start start;
 
@@ -313,8 +322,9 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 	if (!req)
 		return DROP_NO_MEMORY;
 	*req = syn;
-	negotiate(l, req, pkt, &opt);
-	req->ecn = wants_ecn(l, pkt);
+	config = config_for(l, req);
+	negotiate(&config, req, pkt, &opt);
+	req->ecn = wants_ecn(&config, pkt);
 	start = l->ops->start(l, local, remote, now);
 	req->iss = pkt->flags & PKT_ISS ? pkt->iss : start.iss;
 	req->ts_offset = start.ts_offset;

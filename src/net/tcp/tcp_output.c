@@ -9,11 +9,13 @@
 
 /* ---- the window we offer (RFC 9293 section 3.8.6.2.2) ------------------------ */
 
-uint32_t tcp_output_window_gain(const struct tcp_conn *c)
+uint32_t tcp_output_window_gain(struct tcp_conn *c)
 {
-	uint32_t room = c->rcv.bytes < c->rcvbuf ? c->rcvbuf - c->rcv.bytes : 0;
-	uint32_t window = min_u32(room, c->window_clamp), told = tcp_window_told(c);
+	uint32_t window = c->rcv.bytes < c->rcvbuf ? c->rcvbuf - c->rcv.bytes : 0;
+	uint32_t told = tcp_window_told(c);
 
+	if (unlikely(window > c->window_clamp))
+		window = min_u32(window, tcp_open_window(c));
 	if (window <= told)
 		return 0;
 	if (window - told < min_u32(min_u32(c->rcvbuf, c->window_clamp) / 2, c->rcv_mss))

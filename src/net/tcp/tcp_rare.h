@@ -39,7 +39,10 @@ struct tcp_rare {
 	bool window_closed; /* the last event said so */
 	uint32_t taken;	    /* memory of packets taken by tcp_recv_take() that are still used */
 	void *owner;	    /* the owner's; NULL at first, and in another process */
-	struct route_metrics route; /* of the present route */
+	struct route_metrics route; /* of the first route or of the present one, as it says */
+	/* with window_opens: conn->window_clamp is less for now, see tcp_open_window() */
+	uint32_t window_clamp;
+	uint32_t window_opens; /* the first window, bytes; 0: the clamp is as it stays */
 	/* for TCP_INFO */
 	uint32_t dsack_dups;	    /* duplicate segments that the peer reported */
 	uint32_t reord_seen;	    /* reordering events seen */

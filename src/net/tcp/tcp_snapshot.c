@@ -170,7 +170,8 @@ static bool sane_rare(const struct head *h)
 		return false;
 	if (!(c->way & WAY_HOLE) != !c->hole_mss || (c->hole_mss && c->hole_mss < c->path_mss))
 		return false;
-	if ((c->way & WAY_PACED) && !h->rare.pace.rate)
+	if (((c->way & WAY_PACED) && !h->rare.pace.rate) ||
+	    (h->rare.window_opens && !h->rare.window_clamp))
 		return false;
 	return h->has_rare || (!c->sacks && !c->limit && !c->urgent && !c->way && !c->hole_mss &&
 			       !(c->flags & needs));
@@ -210,7 +211,8 @@ static bool is_bool(const void *value)
 static bool sane_bools(const struct head *h)
 {
 	return is_bool(&h->has_rare) && is_bool(&h->rare.window_closed) &&
-	       is_bool(&h->rare.route.quickack) && is_bool(&h->conn.keepalive.on) &&
+	       is_bool(&h->rare.route.quickack) && is_bool(&h->rare.route.cc_locked) &&
+	       is_bool(&h->rare.route.ecn) && is_bool(&h->conn.keepalive.on) &&
 	       is_bool(&h->conn.trouble);
 }
 

@@ -81,7 +81,7 @@ void tcp_establish(struct tcp_conn *c, nsec_t now)
 		rtt_sample(&c->rtt, now - c->progress_at, tcp_min_rto(c));
 	c->progress_at = now;
 	tcp_cc_init(&c->cc, c->cc.ops, c->mss);
-	tcp_begin_window(c);
+	tcp_begin_flight(c);
 	tcp_timer_established(c, now);
 	tcp_tune_established(c, now);
 	c->ops->established(c);

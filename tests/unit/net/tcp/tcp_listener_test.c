@@ -609,6 +609,67 @@ static void test_a_rate_lets_through_what_comes_slowly(void **state)
 	assert_int_equal(syn(100, NULL, START + 20 * NSEC_PER_SEC), DROP_TCP_SYN_RATE);
 }
 
+/* ---- what the route to a peer says --------------------------------------------------------- */
+
+#define ROUTED 7 /* the peer with this port */
+
+static void configure(struct tcp_listener *l, const struct endpoint *local,
+		      const struct endpoint *remote, struct tcp_config *config)
+{
+	assert_int_equal(local->port, htons(80));
+	if (remote->port != htons(ROUTED))
+		return;
+	config->advmss = 500;
+	config->ecn = TCP_ECN_ASK;
+	config->route.window = 30000;
+	config->route.initrwnd = 4;
+}
+
+static void use_routes(void)
+{
+	static struct tcp_listener_ops routed;
+
+	routed = *listener.ops;
+	routed.configure = configure;
+	listener.ops = &routed;
+	syn_flags = TCP_SYN | TCP_ECE | TCP_CWR;
+}
+
+/* Four segments, each with timestamps. */
+static void check_routed_answer(void)
+{
+	syn(ROUTED, &offer, START);
+	assert_int_equal(said.mss, 500);
+	assert_int_equal(said.wscale, 0);
+	assert_int_equal(answer.wnd, 4 * (500 - 12));
+	assert_int_equal(answer.flags, TCP_SYN | TCP_ACK | TCP_ECE);
+	assert_int_equal(ack(ROUTED, START + 1000), DROP_NONE);
+	assert_int_equal(accepted.mss, 500);
+	assert_int_equal(accepted.wscale, 0);
+	assert_int_equal(accepted.wnd, 4 * (500 - 12));
+	assert_true(accepted.ecn);
+}
+
+static void test_a_route_is_that_of_its_peer(void **state)
+{
+	use_routes();
+	check_routed_answer();
+	syn(1, &offer, START);
+	assert_int_equal(said.mss, 1460);
+	assert_int_equal(answer.wnd, UINT16_MAX);
+	assert_int_equal(answer.flags, TCP_SYN | TCP_ACK);
+	syn_flags = TCP_SYN;
+}
+
+static void test_a_cookie_says_the_same(void **state)
+{
+	use_routes();
+	fill(START);
+	check_routed_answer();
+	assert_true(accepted.created == NSEC_NEVER);
+	syn_flags = TCP_SYN;
+}
+
 /* ---- TCP_DEFER_ACCEPT -------------------------------------------------------------------- */
 
 static enum drop data(uint16_t peer, nsec_t now)
@@ -694,6 +755,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_a_rate_holds, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(test_a_rate_lets_through_what_comes_slowly, set_up,
 					tear_down),
+	cmocka_unit_test_setup_teardown(test_a_route_is_that_of_its_peer, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(test_a_cookie_says_the_same, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(test_a_deferred_connection_waits_for_data, set_up,
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_a_deferred_connection_is_silent_and_then_asks, set_up,
