@@ -496,6 +496,8 @@ static void do_set(struct script *s)
 		config->mss = (uint16_t)take_number(s);
 	else if (take_if(s, "advmss"))
 		config->advmss = (uint16_t)take_number(s);
+	else if (take_if(s, "route-mss"))
+		config->route_mss = (uint16_t)take_number(s);
 	else if (take_if(s, "route"))
 		config->route = take_metrics(s);
 	else if (take_if(s, "rcvbuf"))

@@ -100,6 +100,7 @@ enum tcp_ecn { TCP_ECN_NONE, TCP_ECN_ASK, TCP_ECN_ANSWER };
 struct tcp_config {
 	uint16_t mss;	     /* largest payload we can receive and send: MTU - 40; ip6: - 60 */
 	uint16_t advmss;     /* what we announce instead; 0: mss */
+	uint16_t route_mss;  /* largest payload on the first route, see tcp_path_mtu(); 0: mss */
 	uint32_t rcvbuf;     /* initial receive buffer, bytes */
 	uint32_t rcvbuf_max; /* limit of autotuning; less than rcvbuf: none */
 	uint32_t sndbuf;     /* initial send buffer, bytes */

@@ -13,10 +13,12 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 	*c = (struct tcp_conn){.ops = ops, .state = TCP_CLOSED};
 	c->config_mss = tcp_mss_to_announce(config);
 	c->ip6 = config->ip6;
-	c->mss = (uint16_t)max_u32(config->mss, TCP_MSS_MIN);
-	c->path_mss = c->mss;
-	c->agreed_mss = c->mss;
+	c->agreed_mss = (uint16_t)max_u32(config->mss, TCP_MSS_MIN);
 	c->route_mss = UINT16_MAX;
+	if (config->route_mss)
+		c->route_mss = (uint16_t)max_u32(config->route_mss, TCP_MSS_MIN);
+	c->path_mss = (uint16_t)min_u32(c->agreed_mss, c->route_mss);
+	c->mss = c->path_mss;
 	c->rcv_mss = (uint16_t)min_u32(c->config_mss, TCP_MSS_DEFAULT_V4);
 	tcp_tune_init(c, config);
 	tcp_set_notsent_lowat(c, 0);
@@ -553,11 +555,6 @@ void tcp_set_keepalive(struct tcp_conn *c, const struct tcp_keepalive *keepalive
 void tcp_set_congestion(struct tcp_conn *c, int number)
 {
 	tcp_cc_switch(&c->cc, tcp_cc_by_number(number));
-}
-
-const char *tcp_congestion(const struct tcp_conn *c)
-{
-	return c->cc.ops->name;
 }
 
 void tcp_set_user_timeout(struct tcp_conn *c, nsec_t timeout)

@@ -80,6 +80,11 @@ int tcp_set_route(struct tcp_conn *c, const struct route_metrics *metrics)
 	return 0;
 }
 
+const char *tcp_congestion(const struct tcp_conn *c)
+{
+	return c->cc.ops->name;
+}
+
 bool tcp_congestion_is_locked(const struct tcp_conn *c)
 {
 	return route_of(c)->cc_locked;

@@ -193,7 +193,8 @@ static int claim_pair_anywhere(int ifindex, const struct flow_key *key, uint32_t
 static int connect_start(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
 			 const struct endpoint *to, struct tcp_start from)
 {
-	struct tcp_config config = tcp_config_for(so->opt, found->mtu, &to->addr);
+	struct tcp_config config =
+		tcp_config_for_route(so->opt, found->ring, found->mtu, &found->metrics, &to->addr);
 	struct dst_headers headers;
 	nsec_t now = clock_now();
 	int rc;
@@ -214,7 +215,6 @@ static int connect_start(struct inet_sock *so, struct ring *ring, const struct d
 	tcp_init(&so->tcp.conn, &tcp_sock_engine_ops, &config);
 	sock_life_set(so, LIFE_CONNECTING);
 	tcp_apply_options(so, now);
-	(void)tcp_set_route(&so->tcp.conn, &found->metrics); /* without memory, the defaults hold */
 	rc = tcp_connect(&so->tcp.conn, from, now);
 	tcp_update_events(so, 0);
 	tcp_after(so, ring);

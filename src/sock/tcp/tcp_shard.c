@@ -134,6 +134,24 @@ static struct tcp_start shard_start(struct tcp_listener *l, const struct endpoin
 	return tcp_start_of(host_secret(), local, remote, now);
 }
 
+static uint32_t mtu_of(const struct tcp_shard *shard, const struct source_path *path)
+{
+	uint32_t mtu = ring_mtu(shard->ring);
+
+	return path->mtu && path->mtu < mtu ? path->mtu : mtu;
+}
+
+static void shard_configure(struct tcp_listener *l, const struct endpoint *local,
+			    const struct endpoint *remote, struct tcp_config *config)
+{
+	struct tcp_shard *shard = &full_of(l)->shard;
+	const struct source_path *path = full_of(l)->input;
+
+	(void)remote;
+	*config = tcp_config_for_route(shard->opt, shard->ring, mtu_of(shard, path), &path->metrics,
+				       &local->addr);
+}
+
 /*
  * Sets the child's route to its sender. accept() looks the route up again, with the socket's
  * options.
@@ -142,13 +160,12 @@ static int child_dst(struct inet_sock *child, const struct tcp_shard *shard,
 		     const struct source_path *path)
 {
 	struct dst *dst = &child->tcp.dst;
-	uint32_t mtu = ring_mtu(shard->ring);
 	struct dst_found found = {.verdict = VERDICT_ACCELERATED,
 				  .ring = shard->ring,
 				  .src = child->local.addr,
 				  .nexthop = path->nexthop,
 				  .metrics = path->metrics,
-				  .mtu = path->mtu && path->mtu < mtu ? path->mtu : mtu};
+				  .mtu = mtu_of(shard, path)};
 	struct dst_headers headers = tcp_headers(child);
 	const struct adj *adj = ring_adj_for_source(shard->ring, &path->nexthop);
 	int rc;
@@ -232,7 +249,7 @@ static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, st
 	child = child_create(shard, req, full_of(l)->input);
 	if (!child)
 		return -ENOMEM;
-	config = tcp_config_for(shard->opt, ring_mtu(ring), &req->local.addr);
+	shard_configure(l, &req->local, &req->remote, &config);
 	tcp_init_passive(&child->tcp.conn, &tcp_sock_engine_ops, &config, req, now);
 	tcp_apply_options(child, now);
 	if (tcp_habit_expects_fin())
@@ -304,6 +321,7 @@ static const struct tcp_listener_ops shard_ops = {
 	.accept = shard_accept,
 	.alloc = mem_alloc,
 	.began = shard_began,
+	.configure = shard_configure,
 	.ended = shard_ended,
 	.free = mem_free,
 	.has_room = shard_has_room,

@@ -444,6 +444,23 @@ struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu,
 	return config;
 }
 
+struct tcp_config tcp_config_for_route(const struct sock_options *opt, const struct ring *ring,
+				       uint32_t mtu, const struct route_metrics *metrics,
+				       const struct inaddr *addr)
+{
+	struct tcp_config config = tcp_config_for(opt, ring_mtu(ring), addr);
+
+	config.route = *metrics;
+	config.route_mss = tcp_config_for(opt, mtu, addr).mss;
+	config.advmss = config.route_mss;
+	/* As Linux, it may be more than the MTU of the route allows us to send. */
+	if (metrics->advmss)
+		config.advmss = metrics->advmss < config.mss ? metrics->advmss : config.mss;
+	if (metrics->ecn)
+		config.ecn = TCP_ECN_ASK;
+	return config;
+}
+
 void tcp_part_init(struct inet_sock *so)
 {
 	struct tcp_state_part *tcp = &so->tcp;

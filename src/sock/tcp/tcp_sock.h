@@ -60,6 +60,10 @@ void tcp_part_init(struct inet_sock *so);
  */
 struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu,
 				 const struct inaddr *addr);
+/* The same for a route from this ring; mtu: that of the route. */
+struct tcp_config tcp_config_for_route(const struct sock_options *opt, const struct ring *ring,
+				       uint32_t mtu, const struct route_metrics *metrics,
+				       const struct inaddr *addr);
 /*
  * holder: stores the events that the connection has now, and notifies its watches of new ones and
  * of those in `happened`.
