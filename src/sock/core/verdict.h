@@ -23,6 +23,7 @@
 	X(SHARED_PORT, "other programs listen on the same address and port")          \
 	X(FLOW, "the frames could not be steered to us")                              \
 	X(OPTION, "an option is set that only the kernel serves")                     \
+	X(ROUTE, "the route has a metric that only the kernel serves")                \
 	X(CALL, "a call was made that only the kernel serves")                        \
 	X(FORKED, "the socket was inherited by a forked process")                     \
 	X(PASSED, "the socket was passed to another process")                         \

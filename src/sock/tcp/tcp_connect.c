@@ -305,6 +305,8 @@ static int connect_begin(struct inet_sock *so, const struct endpoint *to)
 		found.verdict = VERDICT_INTERFACE;
 	if (found.verdict == VERDICT_ACCELERATED && sock_stamps_by_kernel(so, found.ring))
 		found.verdict = VERDICT_OPTION;
+	if (found.verdict == VERDICT_ACCELERATED && found.metrics.cc == ROUTE_CC_UNKNOWN)
+		found.verdict = VERDICT_ROUTE; /* as if the program had set TCP_CONGESTION */
 	rc = SOCK_KERNEL;
 	if (found.verdict == VERDICT_LOOPBACK && sock_upcalls.local_connect)
 		rc = sock_upcalls.local_connect(so, to);

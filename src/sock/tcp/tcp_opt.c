@@ -223,23 +223,57 @@ void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_opt
 	}
 }
 
+/* The options of the socket have it already; a connection may have had another one from its route. */
+static int switch_congestion(struct sock_ref ref, int number)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	if (sock_has_connection(so))
+		tcp_set_congestion(&so->tcp.conn, number);
+	ring_release_cold(ring);
+	return 0;
+}
+
+/* 0; -EPERM: the route of the connection has chosen the algorithm, and says "lock". */
+static int may_set_congestion(struct sock_ref ref)
+{
+	const struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	if (sock_has_connection(so) && tcp_congestion_is_locked(&so->tcp.conn))
+		rc = -EPERM;
+	ring_release_cold(ring);
+	return rc;
+}
+
 /* TCP_CONGESTION: the twin's algorithm has no effect on the connection. */
 static int set_congestion(struct sock_ref ref, const void *val, socklen_t len)
 {
 	struct sock_options opt = *inet_of(ref.sk)->opt;
 	char name[16] = "";
-	int number;
+	int number, rc;
 
 	if ((int)len < 1)
 		return -EINVAL;
 	if (user_read(name, val, len < sizeof(name) ? len : sizeof(name) - 1))
 		return -EFAULT;
+	rc = may_set_congestion(ref);
+	if (rc)
+		return rc;
 	number = tcp_cc_number_of(name);
 	if (number < 0)
 		return sock_option_to_kernel(inet_of(ref.sk), IPPROTO_TCP, TCP_CONGESTION, val,
 					     len);
 	opt.cc_algo = (uint8_t)number;
-	return sock_options_apply(ref, &opt, false);
+	rc = sock_options_apply(ref, &opt, false);
+	return rc ? rc : switch_congestion(ref, number);
 }
 
 /* SO_PEEK_OFF of a connection. The twin only has the initial value. */
@@ -471,7 +505,9 @@ static int answer_any(struct inet_sock *so, struct ring *ring, int level, int na
 		      union tcp_answer *answer)
 {
 	if (level == IPPROTO_TCP && name == TCP_CONGESTION) {
-		strcpy(answer->name, tcp_cc_by_number(so->opt->cc_algo)->name);
+		strcpy(answer->name, sock_has_connection(so)
+					     ? tcp_congestion(&so->tcp.conn)
+					     : tcp_cc_by_number(so->opt->cc_algo)->name);
 		return sizeof(answer->name);
 	}
 	if (so->inet == INET_LOCAL)

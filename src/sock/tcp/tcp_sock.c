@@ -458,6 +458,8 @@ struct tcp_config tcp_config_for_route(const struct sock_options *opt, const str
 		config.advmss = metrics->advmss < config.mss ? metrics->advmss : config.mss;
 	if (metrics->ecn)
 		config.ecn = TCP_ECN_ASK;
+	if (metrics->cc != ROUTE_CC_NONE && metrics->cc != ROUTE_CC_UNKNOWN)
+		config.cc_algo = (uint8_t)(metrics->cc - ROUTE_CC_FIRST);
 	return config;
 }
 
@@ -522,7 +524,6 @@ void tcp_options_changed(struct inet_sock *so, bool quickack)
 	if (so->opt->sndbuf_set)
 		tcp_set_sndbuf(conn, so->opt->sndbuf / 2);
 	tcp_set_nodelay(conn, so->opt->nodelay, now);
-	tcp_set_congestion(conn, so->opt->cc_algo);
 	if (quickack)
 		tcp_set_quickack(conn, so->opt->quickack, now);
 	tcp_set_cork(conn, so->opt->cork, now);

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The metrics of a route that hold from the start of a connection (mtu, advmss, window, initrwnd,
+# The metrics of a route that hold from the start of a connection (mtu, advmss, window, initrwnd, congctl,
 # features ecn), for connections in both directions, over IPv4 and IPv6.
 #
 #	c  v0 10.9.0.1, fd00:9::1 ---------- v0 10.9.0.2, fd00:9::2  s
@@ -63,6 +63,9 @@ with "window 21000" 'INET accept None .* clamp 21000$'
 with "window 100000" 'INET connect None mss 1460 wscale 1 ecn False'
 with "initrwnd 10" 'INET accept None mss 1460 wscale 7 ecn False segments 10 10$'
 with "initrwnd 2 window 21000 advmss 1000" 'INET connect None mss 1000 wscale 0 ecn False segments 2 2$'
+with "congctl cubic" 'INET6 accept None cubic cubic ENOENT reno '
+with "congctl reno" "INET connect b'cubic' reno cubic ENOENT reno "
+with "congctl lock reno" "INET accept b'cubic' reno EPERM EPERM EPERM "
 with "features ecn" 'INET connect None mss 1460 wscale 7 ecn True '
 set_tcp ecn 0
 with "features ecn" 'INET6 connect None mss 1440 wscale 7 ecn True '
@@ -70,4 +73,15 @@ set_tcp syncookies 2 # always
 with "advmss 1000" "INET accept None mss 1000 wscale 7 $plain$"
 with "window 20500" "INET accept None mss 1460 wscale 0 ecn False segments 14 14$"
 with "initrwnd 3 mtu 1300" 'INET6 accept None mss 1240 wscale 7 ecn False segments 3 '
+
+# Only the kernel has it: connect() leaves the connection to the kernel.
+route congctl bbr
+asked "" $netns_tmp/plain
+vma_env=(VMA_TRACELEVEL=debug)
+asked "$lib" $netns_tmp/with
+check "congctl bbr: the kernel does what we think" grep -q "INET connect b'cubic' bbr cubic ENOENT reno" $netns_tmp/plain
+check "congctl bbr: the kernel serves it" diff <(grep ' connect ' $netns_tmp/plain) <(grep ' connect ' $netns_tmp/with)
+[[ -z $lib ]] ||
+	check "congctl bbr: ... which is counted" grep -q 'VMA DEBUG: 4 sockets: the route has a metric' $netns_tmp/with
+check "congctl bbr: what is accepted keeps its own" grep -q "INET accept b'cubic' cubic cubic ENOENT reno" $netns_tmp/with
 verdict
