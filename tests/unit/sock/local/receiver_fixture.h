@@ -20,6 +20,7 @@
 #include "mellanox/vma_extra.h"
 #include "sock/local/local.h"
 #include "sock/udp/udp_sock.h"
+#include "tests/lib/local_receiver.h"
 #include "vma_test.h"
 
 #define PATIENCE (30 * NSEC_PER_SEC)
@@ -113,18 +114,9 @@ static int teardown(void **state)
 /* The socket fd is bound to a free port there, and receives from local senders. */
 static int begin_at(int fd, const struct sockaddr *at, socklen_t len)
 {
-	assert_true(control_lock());
-	so = sock_alloc(SOCK_TYPE_UDP);
+	so = local_receiver_open(fd, at, len);
 	assert_non_null(so);
-	so->sk.twin = fd;
-	so->family = (uint8_t)at->sa_family;
-	assert_true(sock_options_init_new(so, sock_kinds[INET_UDP]));
-	sock_kinds[INET_UDP]->init(so);
-	assert_int_equal(bind(fd, at, len), 0);
-	assert_int_equal(sock_read_local(so), 0);
-	so->bound = true;
-	sock_life_set(so, LIFE_RECEIVING);
-	assert_true(local_receive(so));
+	assert_true(control_lock());
 	assert_ptr_equal(sock_home(so), local_ring());
 	local_lock();
 	assert_int_equal(local_link_to(local_name(), &link_to_us), 0);
@@ -142,23 +134,11 @@ static inline int begin(void **state)
 
 static int finish(void **state)
 {
-	struct ring *ring;
-
-	assert_true(control_lock());
 	assert_true(ring_hold_cold(local_ring()));
 	if (end.link)
 		local_end_leave(&end);
 	ring_release_cold(local_ring());
-	assert_int_equal(sock_hold_cold(sock_ref_of(so), &ring), 0);
-	sock_life_set(so, LIFE_CLOSED);
-	udp_close(so, ring);
-	ring_release_cold(ring);
-	local_udp_end(so);
-	assert_int_equal(sock_hold_cold(sock_ref_of(so), &ring), 0);
-	close(sock_twin(&so->sk));
-	sock_free(so);
-	ring_release_cold(ring);
-	control_unlock();
+	local_receiver_close(so);
 	segment_close(&segment);
 	sys_close_fd(&got.fd);
 	return 0;

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/lib/local_receiver.h"
+
+#include <unistd.h>
+
+#include "sock/core/control.h"
+#include "sock/core/sock_options.h"
+#include "sock/local/local_udp.h"
+#include "sock/udp/udp_sock.h"
+
+struct inet_sock *local_receiver_open(int fd, const struct sockaddr *at, socklen_t len)
+{
+	struct inet_sock *so = NULL;
+	bool receives = false;
+
+	if (!control_lock())
+		return NULL;
+	if (!bind(fd, at, len))
+		so = sock_alloc(SOCK_TYPE_UDP);
+	if (so) {
+		so->sk.twin = fd;
+		so->family = (uint8_t)at->sa_family;
+		if (sock_options_init_new(so, sock_kinds[INET_UDP])) {
+			sock_kinds[INET_UDP]->init(so);
+			sock_read_local(so);
+			so->bound = true;
+			sock_life_set(so, LIFE_RECEIVING);
+			receives = local_receive(so);
+		}
+	}
+	control_unlock();
+	return receives ? so : NULL;
+}
+
+void local_receiver_close(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	if (!control_lock())
+		return;
+	if (!sock_hold_cold(sock_ref_of(so), &ring)) {
+		sock_life_set(so, LIFE_CLOSED);
+		udp_close(so, ring);
+		ring_release_cold(ring);
+	}
+	local_udp_end(so);
+	if (!sock_hold_cold(sock_ref_of(so), &ring)) {
+		close(sock_twin(&so->sk));
+		sock_free(so);
+		ring_release_cold(ring);
+	}
+	control_unlock();
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A socket that receives local datagrams, made without the calls of the program.  local_init() and what
+ * precedes it in sock_init() come before.
+ *
+ * Role		no lock, no ring held.
+ */
+#ifndef TESTS_LIB_LOCAL_RECEIVER_H
+#define TESTS_LIB_LOCAL_RECEIVER_H
+
+#include "sock/core/inet_sock.h"
+
+/* Binds the datagram socket fd, which the receiver has from then on.  NULL: it does not receive. */
+struct inet_sock *local_receiver_open(int fd, const struct sockaddr *at, socklen_t len);
+void local_receiver_close(struct inet_sock *so);
+
+#endif
