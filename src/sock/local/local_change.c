@@ -31,8 +31,13 @@
 #define CALLS_PATIENCE NSEC_PER_MSEC	     /* with calls that send by the twin */
 #define MEMBERS_PATIENCE (2 * NSEC_PER_MSEC) /* with members that read what their twins have */
 #define ARRIVAL_MAX (10 * NSEC_PER_MSEC)     /* of a datagram to ourselves */
+#define PAUSE_LEAST NSEC_PER_SEC	     /* after one that took longer */
+#define PAUSE_MOST (64 * NSEC_PER_SEC)
 
-static bool never; /* control lock: datagrams to ourselves do not arrive */
+/* control lock: no datagram to ourselves is sent before `until`; pause: 0: the last one was in time. */
+static struct {
+	nsec_t pause, until;
+} arrival;
 
 /* ---- what the kernel has got datagrams for (control lock) ------------------------------------- */
 
@@ -76,10 +81,12 @@ void local_note_kernels(struct local_udp *l, const struct endpoint *to, uint32_t
 
 void local_leave_to_kernel(struct local_udp *l, const struct endpoint *to, struct dst_found *found)
 {
+	nsec_t now = clock_now();
+
 	local_note_kernels(l, to, found->local.looked);
 	found->local.target = NULL;
-	if (!l->kernel_only)
-		found->local.at = clock_now();
+	if (!l->kernel_only) /* before, no change succeeds */
+		found->local.at = arrival.until > now ? arrival.until : now;
 }
 
 /* ---- sending by the twin ---------------------------------------------------------------------- */
@@ -183,17 +190,20 @@ static bool send_to_self(int fd)
 	       sys_ppoll(&pfd, 1, &most, NULL) == 1 && pfd.revents == POLLIN;
 }
 
-bool local_have_arrived(void)
+bool local_have_arrived(nsec_t now)
 {
+	bool arrives;
 	int fd;
 
 	control_assert_held();
-	if (never)
+	if (now < arrival.until)
 		return false;
 	fd = sys_fd_hide(sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	never = fd < 0 || !send_to_self(fd);
+	arrives = fd >= 0 && send_to_self(fd);
 	sys_close_fd(&fd);
-	return !never;
+	arrival.pause = arrives ? 0 : local_longer(arrival.pause, PAUSE_LEAST, PAUSE_MOST);
+	arrival.until = arrives ? 0 : now + arrival.pause;
+	return arrives;
 }
 
 /* holder of local_ring() */
@@ -234,11 +244,11 @@ int local_change(struct inet_sock *so, const struct endpoint *to, struct dst_fou
 
 	if (!k)
 		return 0;
-	rc = await_calls(l) && local_have_arrived() ? write_mark(to, found) : -EAGAIN;
+	rc = await_calls(l) && local_have_arrived(clock_now()) ? write_mark(to, found) : -EAGAIN;
 	if (!rc)
 		*k = l->kernel[--l->n_kernel];
-	else if (!never)
-		found->local.looked--; /* again soon, also if the directory stays as it is */
+	else
+		found->local.looked--; /* again, also if the directory stays as it is */
 	return rc;
 }
 
@@ -319,8 +329,9 @@ int local_change_group(struct inet_sock *so, const struct endpoint *to,
 
 	if (!k)
 		return 0;
-	rc = await_calls(l) && local_have_arrived() ? await_members(to, found, members, n)
-						    : -EAGAIN;
+	rc = await_calls(l) && local_have_arrived(clock_now())
+		     ? await_members(to, found, members, n)
+		     : -EAGAIN;
 	if (!rc)
 		*k = l->kernel[--l->n_kernel];
 	return rc;

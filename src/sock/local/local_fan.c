@@ -143,9 +143,7 @@ static void leave_to_kernel(struct local_udp *l, const struct endpoint *to, stru
 	local_leave_to_kernel(l, to, found);
 	local_note_kernels(l, to, looked - 1); /* the next look is one, whatever happens */
 	if (soon && !l->kernel_only) {
-		l->group_pause = l->group_pause ? 2 * l->group_pause : PAUSE_LEAST;
-		if (l->group_pause > PAUSE_MOST)
-			l->group_pause = PAUSE_MOST;
+		l->group_pause = local_longer(l->group_pause, PAUSE_LEAST, PAUSE_MOST);
 		found->local.looked = looked - 1;
 		found->local.at += l->group_pause;
 	}

@@ -277,13 +277,21 @@ int local_find_group(struct inet_sock *so, const struct udp_way *way, const stru
 ssize_t local_fan_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg, size_t len,
 		       bool lossy);
 
+/* The pause after a failure that follows one with this pause; 0: it is the first. */
+static inline nsec_t local_longer(nsec_t pause, nsec_t least, nsec_t most)
+{
+	if (!pause)
+		return least;
+	return 2 * pause < most ? 2 * pause : most;
+}
+
 /* ---- local_change.c: destinations that the kernel serves --------------------------------------- */
 
 /* Control lock: was no receiver found there while the directory had this generation? */
 bool local_is_kernels(const struct local_udp *l, const struct endpoint *to, uint32_t looked);
 /* Control lock: from now on, the kernel gets datagrams to it. */
 void local_note_kernels(struct local_udp *l, const struct endpoint *to, uint32_t looked);
-/* The same; *found says so. */
+/* The same; *found says so, and from when on it may be looked for again. */
 void local_leave_to_kernel(struct local_udp *l, const struct endpoint *to, struct dst_found *found);
 /*
  * Control lock, no ring held: a ring is open for the destination, found->local.  0: what the kernel has
@@ -299,9 +307,9 @@ int local_change_group(struct inet_sock *so, const struct endpoint *to,
 		       unsigned n);
 /*
  * Control lock, no ring held: what this thread has sent through the loopback interface has arrived.
- * False: that is not known.
+ * False: that is not known; a while after that has happened, it is found out again.
  */
-bool local_have_arrived(void);
+bool local_have_arrived(nsec_t now);
 int local_by_kernel(struct inet_sock *so, const struct dst *dst);
 ssize_t local_by_twin(struct sock_ref ref, const struct msghdr *msg, int flags, int phase);
 

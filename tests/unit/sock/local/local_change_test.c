@@ -3,6 +3,7 @@
 #include "receiver_fixture.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 static struct local_target target;
 static struct dst_found found;
@@ -264,6 +265,90 @@ static void test_a_change_of_the_directory_is_a_reason_to_look_again(void **stat
 	assert_int_equal(by_kernel(&dst), SOCK_KERNEL);
 }
 
+/* ---- a datagram to ourselves that does not arrive ------------------------------------------------- */
+
+static bool arrives(nsec_t now)
+{
+	bool is;
+
+	assert_true(control_lock());
+	is = local_have_arrived(now);
+	control_unlock();
+	return is;
+}
+
+/* Without descriptors it cannot be sent. */
+static void let_arrive(bool may)
+{
+	static struct rlimit before;
+	struct rlimit none;
+
+	if (!may)
+		assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, may ? &before : &none), 0);
+}
+
+/* The pause after so many failures in turn, the last one at *now; a success follows, and is later. */
+static nsec_t pause_after(unsigned failures, nsec_t *now)
+{
+	const nsec_t grain = 100 * NSEC_PER_MSEC;
+	nsec_t pause = 0;
+
+	let_arrive(false);
+	for (unsigned i = 0; i < failures; i++) {
+		assert_false(arrives(*now));
+		if (i + 1 < failures)
+			*now += 100 * NSEC_PER_SEC;
+	}
+	let_arrive(true);
+	while (!arrives(*now + pause)) {
+		pause += grain;
+		assert_true(pause < 100 * NSEC_PER_SEC);
+	}
+	*now += pause;
+	return pause;
+}
+
+static void test_one_that_was_late_is_no_verdict(void **state)
+{
+	nsec_t now = clock_now();
+
+	assert_true(arrives(now));
+	assert_int_equal(pause_after(1, &now) / NSEC_PER_SEC, 1);
+	assert_int_equal(pause_after(2, &now) / NSEC_PER_SEC, 2);
+	assert_int_equal(pause_after(3, &now) / NSEC_PER_SEC, 4);
+	assert_int_equal(pause_after(12, &now) / NSEC_PER_SEC, 64);
+	assert_int_equal(pause_after(1, &now) / NSEC_PER_SEC, 1); /* forgotten */
+}
+
+static void test_a_sender_looks_again_when_a_datagram_was_late(void **state)
+{
+	nsec_t now = clock_now(), next;
+	struct dst dst = the_kernels(0, 0);
+	uint32_t looked = found.local.looked;
+
+	leave_to_kernel();
+	let_arrive(false);
+	assert_false(arrives(now));
+	let_arrive(true);
+	assert_int_equal(change(), -EAGAIN);
+	assert_true(control_lock());
+	local_leave_to_kernel(so->udp.local, &there, &found);
+	control_unlock();
+	dst.local = found.local;
+	assert_int_not_equal(dst.local.looked, looked); /* the directory stays as it is */
+	next = dst.local.at;
+	assert_in_range(next, now + NSEC_PER_SEC / 2, now + NSEC_PER_SEC);
+	by_twin(by_kernel(&dst)); /* not before */
+	dst.local.at = clock_now() - NSEC_PER_SEC;
+	assert_int_equal(by_kernel(&dst), -ESTALE);
+	assert_true(arrives(next));
+	found.local = (struct local_target_ref){.target = &target, .gen = 7, .looked = looked};
+	assert_int_equal(change(), 0);
+	assert_true(has_mark());
+}
+
 #undef TEST
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_change, finish_change)
 
@@ -277,6 +362,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_marks_for_members_are_no_datagrams),
 	TEST(test_a_member_that_does_not_read_leaves_it_to_the_kernel),
 	TEST(test_a_change_of_the_directory_is_a_reason_to_look_again),
+	TEST(test_one_that_was_late_is_no_verdict),
+	TEST(test_a_sender_looks_again_when_a_datagram_was_late),
 };
 
 VMA_TEST_MAIN("local_change", tests, setup, teardown)

@@ -380,7 +380,7 @@ static void test_what_was_sent_to_this_host_has_arrived(void **state)
 	assert_true(control_lock());
 	for (int i = 0; i < 100; i++) {
 		by_kernel("1");
-		assert_true(local_have_arrived());
+		assert_true(local_have_arrived(clock_now()));
 		assert_int_equal(recv(sock_twin(&so->sk), &byte, 1, MSG_DONTWAIT), 1);
 	}
 	control_unlock();
