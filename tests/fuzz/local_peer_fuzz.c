@@ -20,6 +20,7 @@
 #include "sock/core/control.h"
 #include "sock/local/local_group.h"
 #include "sock/local/local_link_internal.h"
+#include "sock/local/local_sock.h"
 #include "sock/local/local_udp.h"
 #include "sock/udp/udp_sock.h"
 #include "tests/lib/local_receiver.h"
@@ -35,7 +36,6 @@ enum {
 	IS_IPV6 = 1,
 	IS_ANY = 2,
 	IS_V6ONLY = 4,
-	IS_LOW = 8,
 	IS_CONNECTED = 16,
 	IS_MEMBER = 32,
 	IS_FILTERED = 64,
@@ -46,6 +46,7 @@ static struct {
 	struct inet_sock *so;
 	struct local_udp *l;
 	unsigned is;
+	uint16_t lowest; /* port of a sender that it may hear */
 	/* what a peer process has of it */
 	struct local_link link;
 	int peer;			  /* the other end of link.sock */
@@ -178,7 +179,7 @@ static void begin(unsigned is)
 	f.so = open_receiver();
 	check(f.so != NULL);
 	f.l = f.so->udp.local;
-	f.l->may_be_low = is & IS_LOW;
+	f.lowest = LOCAL_LOW_PORTS;
 	if (is & IS_MEMBER)
 		join();
 	if (is & IS_CONNECTED) {
@@ -241,8 +242,8 @@ static void check_addresses(void)
 		check(is_hosts(&f.l->addrs[i]));
 }
 
-/* The answer to LOCAL_ASK; with a ring, the peer writes there from now on. */
-static void read_answer(void)
+/* The answer to LOCAL_ASK from a port; with a ring, the peer writes there from now on. */
+static void read_answer(uint16_t port)
 {
 	struct local_message m;
 	int fds[LOCAL_FDS];
@@ -257,6 +258,9 @@ static void read_answer(void)
 	check(m.value[0] < RECORD_WRITERS && (m.value[2] >> 16) <= LOCAL_NO_ADDRESS &&
 	      (m.value[2] & 0xffff) <= LOCAL_NO_ADDRESS);
 	f.answered = m.value[2];
+	check(port != 0);
+	if (ntohs(port) < f.lowest)
+		f.lowest = ntohs(port);
 	/* -EPROTO: it has spoilt the ring. */
 	if (record_ring_writer_open(&f.writer, f.l->reader.shared, m.size, m.value[0]))
 		f.writer.shared = NULL;
@@ -277,7 +281,7 @@ static void ask(struct input *in)
 	good = local_take_ask(&f.link, &m, NULL, 0);
 	local_unlock();
 	if (good)
-		read_answer();
+		read_answer(m.from_port);
 	check_addresses();
 }
 
@@ -356,11 +360,6 @@ static void change_word(struct input *in)
 
 /* ---- the socket receives ------------------------------------------------------------------- */
 
-static bool is_low(uint16_t port)
-{
-	return ntohs(port) < 1024;
-}
-
 /* As the kernel: a socket hears nothing else. */
 static void check_datagram(const struct pkt *pkt)
 {
@@ -368,7 +367,7 @@ static void check_datagram(const struct pkt *pkt)
 	bool group = pkt->flags & PKT_LOOPED;
 
 	check(pkt->off + pkt->len == pkt->frame_len && pkt->len <= RECORD_MAX);
-	check(is_hosts(&from.addr) && from.port && (!is_low(from.port) || f.is & IS_LOW));
+	check(is_hosts(&from.addr) && ntohs(from.port) >= f.lowest);
 	check(to.port == f.so->local.port && !addr_is_any(&to.addr));
 	check(addr_is_v4(&from.addr) == addr_is_v4(&to.addr));
 	check(!addr_is_v4(&to.addr) || !(f.is & IS_IPV6) ||
@@ -401,7 +400,7 @@ static void read_quickly(bool named, size_t size)
 	if (n < 0 || !named)
 		return;
 	addr = addr_v4(from.sin_addr.s_addr);
-	check(is_hosts(&addr) && from.sin_port && (!is_low(from.sin_port) || f.is & IS_LOW));
+	check(is_hosts(&addr) && ntohs(from.sin_port) >= f.lowest);
 }
 
 static void read_datagram(size_t size)

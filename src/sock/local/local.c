@@ -2,6 +2,8 @@
 #include "sock/local/local.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -11,6 +13,7 @@
 #include "base/sys.h"
 #include "sock/core/control.h"
 #include "sock/local/local_link.h"
+#include "sock/local/local_sock.h"
 
 static local_handler *const none[LOCAL_KINDS];
 static local_handler *const *handlers EARLY_DATA = none; /* set before any other thread runs */
@@ -60,4 +63,21 @@ void local_unprivileged(void)
 void local_fork_child(void)
 {
 	local_links_forget();
+}
+
+/* Asked each time: the port may be of a socket that is younger than what the namespace says now. */
+bool local_may_be_low(uint16_t port)
+{
+	char text[16] = "";
+	ssize_t n = -1;
+	int fd;
+
+	if (!port || !sys_geteuid())
+		return port;
+	fd = sys_open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_RDONLY | O_CLOEXEC, 0);
+	if (fd >= 0) {
+		n = sys_read(fd, text, sizeof(text) - 1);
+		sys_close(fd);
+	}
+	return n > 0 && ntohs(port) >= strtoul(text, NULL, 10);
 }

@@ -151,11 +151,9 @@ static void leave_to_kernel(struct local_udp *l, const struct endpoint *to, stru
 }
 
 /* Would members believe that the sender is there? */
-static bool may_send_from(const struct local_udp *l, const struct inet_sock *so,
-			  const struct inaddr *from)
+static bool may_send_from(const struct inet_sock *so, const struct inaddr *from)
 {
-	return so->local.port && (ntohs(so->local.port) >= 1024 || l->may_be_low) &&
-	       addr_is_v4(from) && local_is_address(from);
+	return local_may_come_from(so->local.port) && addr_is_v4(from) && local_is_address(from);
 }
 
 int local_find_group(struct inet_sock *so, const struct udp_way *way, const struct dst_found *wire,
@@ -175,7 +173,7 @@ int local_find_group(struct inet_sock *so, const struct udp_way *way, const stru
 		return 0;
 	}
 	if (!local_dir_catch_up() || wire->verdict != VERDICT_ACCELERATED || !way->plain ||
-	    !addr_is_v4(&to->addr) || !may_send_from(l, so, &wire->src)) {
+	    !addr_is_v4(&to->addr) || !may_send_from(so, &wire->src)) {
 		leave_to_kernel(l, to, found, false);
 		return 0;
 	}

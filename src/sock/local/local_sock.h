@@ -90,10 +90,22 @@ static inline bool local_is_capacity(uint32_t size)
 	return size >= LOCAL_RING_MIN && size <= LOCAL_RING_MAX && !(size & (size - 1));
 }
 
-/* A low port stands for a privilege, so a responder believes it only of root. */
+/*
+ * A low port stands for a privilege, so a peer believes it only of a user that may have it without one:
+ * root, or where the network namespace says so (ip_unprivileged_port_start).
+ */
+#define LOCAL_LOW_PORTS 1024u
+
+static inline bool local_is_low(uint16_t port)
+{
+	return ntohs(port) < LOCAL_LOW_PORTS;
+}
+
+bool local_may_be_low(uint16_t port); /* local.c */
+
 static inline bool local_may_come_from(uint16_t port)
 {
-	return ntohs(port) >= 1024 || (port && !sys_geteuid());
+	return !local_is_low(port) || local_may_be_low(port);
 }
 
 #define X(name, mode)                                                                  \

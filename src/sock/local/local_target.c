@@ -69,6 +69,12 @@ static void on_death(struct local_end *end)
 
 static const struct local_end_ops target_ops = {.notice = on_notice, .died = on_death};
 
+/* A receiver believes what it was asked for, and all that is not low. */
+static bool serves(const struct local_target *t, uint16_t port)
+{
+	return t->asked_port == port || (!t->port && !local_is_low(port));
+}
+
 /* lock: a target that is open, or was asked. */
 static struct local_target *find_target(const struct local_target *like)
 {
@@ -78,7 +84,7 @@ static struct local_target *find_target(const struct local_target *like)
 
 		if (t->process == like->process && t->socket == like->socket &&
 		    addr_eq(&t->from, &like->from) && addr_eq(&t->to, &like->to) &&
-		    ((state == TARGET_OPEN && (!t->port || t->port == like->asked_port)) ||
+		    ((state == TARGET_OPEN && serves(t, like->asked_port)) ||
 		     (state == TARGET_ASKED && t->asked_port == like->asked_port)))
 			return t;
 	}
@@ -278,7 +284,7 @@ static int find_open(struct inet_sock *so, const struct endpoint *to, const stru
 	struct endpoint from = so->local;
 	int rc;
 
-	if (!local_find_source(so, to, &from.addr))
+	if (!local_may_come_from(from.port) || !local_find_source(so, to, &from.addr))
 		return -ENOENT;
 	if (all->shared)
 		entry = local_choice(&from, to, all->found, all->n);

@@ -70,14 +70,12 @@ static bool is_possible6(const struct local_udp *l, const struct record_header *
 
 bool local_may_be_from(const struct local_udp *l, const struct record_header *h)
 {
-	return may_have4(l, h->from) && h->from_port &&
-	       (ntohs(h->from_port) >= 1024 || l->may_be_low);
+	return may_have4(l, h->from) && ntohs(h->from_port) >= l->lowest;
 }
 
 bool local_is_possible(const struct local_udp *l, const struct record_header *h)
 {
-	if (h->to_port != l->place.at.port || !h->from_port ||
-	    (ntohs(h->from_port) < 1024 && !l->may_be_low))
+	if (h->to_port != l->place.at.port || ntohs(h->from_port) < l->lowest)
 		return false;
 	return __builtin_expect(h->flags & RECORD_IPV6, 0) ? is_possible6(l, h)
 							   : is_possible4(l, h);
@@ -272,7 +270,7 @@ struct local_udp *local_udp_part(struct inet_sock *so)
 		return NULL;
 	l->ref = sock_ref_of(so);
 	l->segment = SEGMENT_NONE;
-	l->may_be_low = !sys_geteuid();
+	l->lowest = LOCAL_LOW_PORTS; /* until a peer asks for less */
 	l->look.run = local_look_run;
 	list_init(&l->writers);
 	if (sock_hold_cold(l->ref, &ring)) {

@@ -98,7 +98,7 @@ struct local_udp {
 	uint32_t n_addrs;
 	uint32_t dropped; /* as the ring had it when it was last looked at */
 	uint64_t memory;
-	bool may_be_low;	  /* it believes that a peer has a low port */
+	uint16_t lowest;	  /* port, not in network order, that it believes a peer has */
 	bool kernel_only;	  /* no datagram is sent through shared memory any more */
 	uint32_t calls[2], phase; /* calls that send by the twin; of those that begin: the index */
 	struct local_twin twin;

@@ -247,6 +247,8 @@ static int admit(struct writer *w, struct local_udp *l, const struct local_messa
 	number = record_ring_add_writer(&l->reader);
 	if (number < 0)
 		return number;
+	if (ntohs(m->from_port) < l->lowest)
+		l->lowest = ntohs(m->from_port); /* local_take_ask() has looked */
 	w->number = (uint32_t)number;
 	w->ref = l->ref;
 	w->addrs = local_address_at(l, &m->from) << 16 | local_address_at(l, &m->to);
@@ -311,7 +313,7 @@ bool local_take_ask(struct local_link *link, const struct local_message *m, int 
 	bool good;
 
 	unix_socket_close_fds(fds, n);
-	if (l && !is_for(l, m))
+	if (l && (!is_for(l, m) || !local_may_come_from(m->from_port)))
 		l = NULL;
 	if (!ring_hold_cold(local_ring()))
 		return false;

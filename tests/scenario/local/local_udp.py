@@ -12,6 +12,8 @@
     local_udp.py fork PORT              the server forks; prints who answers
     local_udp.py epoll PORT             the server answers by epoll until it has 200; prints how many
     local_udp.py both PORT [ADDRESS]    a socket of its own is bound there, and connected to the server
+    local_udp.py low PORT FROM          echoes of any port, and then of this one; prints how many of
+                                        these were right
     local_udp.py idle PORT              an echo, then nothing, until SIGTERM
     local_udp.py late PORT HOW          the server gets its port after the first datagrams, by sendto
                                         or by a connected socket; prints the order of what it gets
@@ -163,6 +165,25 @@ def both(port, addr):
         sock.send(b"%d" % i)
         good += sock.recv(100) == b"%d" % i
     sock.close()
+    print(good)
+
+
+def low(port, own):
+    """One that is lost is not awaited for long: none comes then."""
+    good = 0
+    any_port = connected(port)
+    any_port.send(b"first")
+    assert any_port.recv(100) == b"first"
+    sock = udp(5)
+    sock.bind((HOST, own))
+    try:
+        for i in range(100):
+            sock.sendto(text_of(i), (HOST, port))
+            good += sock.recv(65536) == text_of(i)
+    except TimeoutError:
+        pass
+    sock.close()
+    any_port.close()
     print(good)
 
 
@@ -334,6 +355,8 @@ def main():
         order(port, sys.argv[3])
     elif what in ("late", "early"):
         {"late": late, "early": early}[what](port, sys.argv[3])
+    elif what == "low":
+        low(port, int(sys.argv[3]))
     elif what == "both":
         both(port, sys.argv[3] if len(sys.argv) > 3 else "0.0.0.0")
     elif what == "stop":

@@ -8,12 +8,13 @@ cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
 
-needs /usr/bin/python3
+needs /usr/bin/python3 setpriv
 [[ -n $lib ]] || die "it needs the library"
 netns_pair ""
 port=7100
 export VMA_LOCAL=1
-ends() { echo /usr/bin/python3 tests/scenario/local/local_udp.py "$@"; }
+script=tests/scenario/local/local_udp.py
+ends() { echo /usr/bin/python3 $script "$@"; }
 
 . tests/scenario/local/ends.sh
 datagrams() { in_ns s awk '/^Udp: [0-9]/ { print $2 + $5 }' /proc/net/snmp; }
@@ -158,6 +159,42 @@ check "no entry of a server stays after an orderly end" test "$(entries)" == 0
 starts "$lib"
 says "$lib" fork
 check "after a fork the child is answered for, and then the parent" said "forked child one two"
+stops
+
+# ---- low ports, of another user than root
+
+nobody=(setpriv --reuid nobody --regid nogroup --clear-groups)
+needs_none() { in_ns s sysctl -qw net.ipv4.ip_unprivileged_port_start=$1; }
+
+# low FROM OPTION...: a client at that port, with these options of setpriv; $by_kernel: the datagrams that
+# the kernel had meanwhile.
+low() {
+	by_kernel=$(datagrams)
+	(
+		around=(timeout -s KILL 60 "${nobody[@]}" "${@:2}")
+		netns_exec s "$lib" 0-1023 $(ends low $port $1) > $netns_tmp/said 2> $netns_tmp/log < /dev/null
+	)
+	by_kernel=$(($(datagrams) - by_kernel))
+}
+bind=(--inh-caps=+net_bind_service --ambient-caps=+net_bind_service)
+
+chmod 755 $netns_tmp # for other users
+cp $script $netns_tmp
+script=$netns_tmp/${script##*/}
+around=("${nobody[@]}")
+starts "$lib"
+around=()
+low 900 "${bind[@]}"
+check "a low port by a privilege: right answers" said 100
+check "... through the kernel" test $by_kernel -ge 100
+needs_none 800
+low 900
+check "a low port that needs none here: right answers" said 100
+check "... through shared memory" test $by_kernel -lt 100
+low 799 "${bind[@]}"
+check "a lower one: right answers" said 100
+check "... through the kernel" test $by_kernel -ge 100
+needs_none 1024
 stops
 
 # ---- an idle pair

@@ -78,7 +78,6 @@ static int begin_member(void **state)
 
 	begin_at(socket(AF_INET, SOCK_DGRAM, 0), (struct sockaddr *)&at, sizeof(at));
 	so->udp.local->groups = groups(false, true, false);
-	so->udp.local->may_be_low = false;
 	local_lock();
 	so->udp.local->grouped = true;
 	local_unlock();

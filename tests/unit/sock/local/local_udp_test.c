@@ -72,12 +72,31 @@ static void test_impossible_addresses_are_not_delivered(void **state)
 	h.from_port = 0;
 	assert_int_equal(write_one(h, 'x'), 0);
 	h = header();
-	h.from_port = htons(53);
-	so->udp.local->may_be_low = false;
+	h.from_port = htons(1023);
 	assert_int_equal(write_one(h, 'x'), 0);
-	so->udp.local->may_be_low = true;
+	h.from_port = htons(1024);
 	assert_int_equal(write_one(h, 'y'), 1);
 	assert_int_equal(write_one(header(), 'y'), 2);
+}
+
+static void test_a_low_port_is_that_of_a_peer_that_has_asked_with_it(void **state)
+{
+	struct local_message m = question();
+	struct record_header h = header();
+
+	m.from_port = 0;
+	assert_false(ask(m));
+	m.from_port = htons(53);
+	assert_int_equal(ask(m), !geteuid()); /* root needs no leave of the namespace */
+	if (geteuid())
+		skip();
+	open_writer_of_answer();
+	h.from_port = htons(52);
+	assert_int_equal(write_one(h, 'x'), 0);
+	h.from_port = 0;
+	assert_int_equal(write_one(h, 'x'), 0);
+	h.from_port = htons(53);
+	assert_int_equal(write_one(h, 'y'), 1);
 }
 
 /* ---- recvfrom(2), the quick way --------------------------------------------------------------- */
@@ -224,6 +243,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_connected_receiver_refuses_all_but_its_peer),
 	TEST(test_records_become_datagrams),
 	TEST(test_impossible_addresses_are_not_delivered),
+	TEST(test_a_low_port_is_that_of_a_peer_that_has_asked_with_it),
 	TEST(test_the_sender_is_told_at_once),
 	TEST(test_an_impossible_sender_is_not_told),
 	TEST(test_a_full_queue_leaves_the_rest_in_the_ring),
