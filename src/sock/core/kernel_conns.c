@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sock/core/kernel_conns.h"
 
-#include <errno.h>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/sock_diag.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/sys.h"
+#include "net/netlink/sock_diag.h"
 #include "sock/core/inet_sock.h"
 
 #define FIRST_LOOK (100 * NSEC_PER_MSEC) /* by then frames on their way to the kernel arrived */
@@ -19,62 +15,24 @@ static bool any_begun; /* control lock: some listener has kernel_conns.since set
 
 /* ---- what the kernel has --------------------------------------------------------------- */
 
-/* Adds the ports of one message from the kernel.  1: more follow; 0: it was the last; -errno. */
-static int add_ports(const char *answer, size_t len, uint64_t ports[KERNEL_PORTS_WORDS])
+static int add_port(const struct diag_socket *socket, void *arg)
 {
-	struct nlmsghdr head;
-	struct inet_diag_msg msg;
+	uint64_t *set = arg;
 
-	for (size_t at = 0; at + sizeof(head) <= len; at += NLMSG_ALIGN(head.nlmsg_len)) {
-		memcpy(&head, answer + at, sizeof(head));
-		if (head.nlmsg_type == NLMSG_DONE)
-			return 0;
-		if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY || head.nlmsg_len > len - at ||
-		    head.nlmsg_len < NLMSG_LENGTH(sizeof(msg)))
-			return -EPROTO;
-		memcpy(&msg, answer + at + NLMSG_HDRLEN, sizeof(msg));
-		ports[msg.id.idiag_sport / 64] |= UINT64_C(1) << (msg.id.idiag_sport % 64);
-	}
-	return 1;
+	set[socket->port / 64] |= UINT64_C(1) << (socket->port % 64);
+	return 0;
 }
 
-static int read_family(int fd, uint8_t family, uint64_t ports[KERNEL_PORTS_WORDS])
+int kernel_ports_read(uint64_t set[KERNEL_PORTS_WORDS])
 {
-	struct {
-		struct nlmsghdr head;
-		struct inet_diag_req_v2 req;
-	} question = {
-		.head = {.nlmsg_len = sizeof(question),
-			 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-			 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
-		.req = {.sdiag_family = family,
-			.sdiag_protocol = IPPROTO_TCP,
-			.idiag_states = CONNECTED},
-	};
-	char answer[16384] __attribute__((aligned(8)));
-	ssize_t n = sys_write(fd, &question, sizeof(question));
-	int rc = 1;
-
-	while (n >= 0 && rc > 0) {
-		n = sys_read(fd, answer, sizeof(answer)); /* does not block */
-		if (n > 0)
-			rc = add_ports(answer, (size_t)n, ports);
-	}
-	return n < 0 ? (int)n : rc;
-}
-
-int kernel_ports_read(uint64_t ports[KERNEL_PORTS_WORDS])
-{
-	int fd = sys_fd_hide(sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+	struct diag_query query = {.family = AF_INET, .protocol = IPPROTO_TCP, .states = CONNECTED};
 	int rc;
 
-	memset(ports, 0, KERNEL_PORTS_WORDS * sizeof(*ports));
-	if (fd < 0)
-		return fd;
-	rc = read_family(fd, AF_INET, ports);
-	if (!rc && read_family(fd, AF_INET6, ports))
+	memset(set, 0, KERNEL_PORTS_WORDS * sizeof(*set));
+	rc = diag_each(&query, add_port, set);
+	query.family = AF_INET6;
+	if (!rc && diag_each(&query, add_port, set))
 		log_debug("the kernel does not tell of its connections of IPv6");
-	sys_close(fd);
 	return rc;
 }
 

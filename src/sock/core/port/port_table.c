@@ -2,15 +2,12 @@
 #include "sock/core/port/port_table.h"
 
 #include <fcntl.h>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
-#include <linux/sock_diag.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "net/netlink/sock_diag.h"
 #include "sock/core/control.h"
 
 #define TABLE_MAX (4u << 20) /* bytes of a table that are read */
@@ -106,82 +103,33 @@ void port_table_each(bool udp, void (*fn)(const struct port_row *row, void *arg)
 
 /* ---- IPV6_V6ONLY ----------------------------------------------------------------------- */
 
-/* The attribute of a socket; -1: it has none. */
-static int v6only_of(const char *at, size_t len)
+struct v6only {
+	unsigned long inode;
+	bool is;
+};
+
+static int find_inode(const struct diag_socket *socket, void *arg)
 {
-	struct rtattr attr;
+	struct v6only *v6only = arg;
 
-	for (; len >= sizeof(attr); at += RTA_ALIGN(attr.rta_len), len -= RTA_ALIGN(attr.rta_len)) {
-		memcpy(&attr, at, sizeof(attr));
-		if (attr.rta_len < sizeof(attr) || attr.rta_len > len)
-			break;
-		if (attr.rta_type == INET_DIAG_SKV6ONLY && attr.rta_len > RTA_LENGTH(0))
-			return at[RTA_LENGTH(0)] != 0;
-		if (RTA_ALIGN(attr.rta_len) > len)
-			break;
-	}
-	return -1;
-}
-
-/* Looks for the inode in one message from the kernel.  False: it was the last one. */
-static bool look_in(const char *answer, size_t len, unsigned long inode, int *v6only)
-{
-	const size_t fixed = NLMSG_LENGTH(sizeof(struct inet_diag_msg));
-	struct nlmsghdr head;
-	struct inet_diag_msg msg;
-
-	for (size_t at = 0; at + sizeof(head) <= len; at += NLMSG_ALIGN(head.nlmsg_len)) {
-		memcpy(&head, answer + at, sizeof(head));
-		if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY || head.nlmsg_len > len - at ||
-		    head.nlmsg_len < fixed)
-			return false;
-		memcpy(&msg, answer + at + NLMSG_HDRLEN, sizeof(msg));
-		if (msg.idiag_inode == inode)
-			*v6only = v6only_of(answer + at + fixed, head.nlmsg_len - fixed);
-	}
-	return true;
-}
-
-/* 1 or 0; -1: the kernel does not say. */
-static int ask_v6only(int fd, bool udp, const struct port_row *row)
-{
-	struct {
-		struct nlmsghdr head;
-		struct inet_diag_req_v2 req;
-	} question = {
-		.head = {.nlmsg_len = sizeof(question),
-			 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-			 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
-		.req = {.sdiag_family = AF_INET6,
-			.sdiag_protocol = udp ? IPPROTO_UDP : IPPROTO_TCP,
-			.idiag_states = 1u << (udp ? STATE_CLOSE : STATE_LISTEN),
-			.id = {.idiag_sport = htons((uint16_t)row->port)}},
-	};
-	char answer[16384] __attribute__((aligned(8)));
-	ssize_t n = sys_write(fd, &question, sizeof(question));
-	int v6only = -1;
-
-	if (n < 0)
-		return v6only;
-	do {
-		n = sys_read(fd, answer, sizeof(answer)); /* does not block */
-	} while (n > 0 && look_in(answer, (size_t)n, row->inode, &v6only));
-	return v6only;
+	if (socket->inode == v6only->inode)
+		v6only->is = socket->v6only;
+	return 0;
 }
 
 bool port_row_has_ipv4(bool udp, const struct port_row *row)
 {
-	int fd, v6only;
+	struct diag_query query = {.family = AF_INET6,
+				   .protocol = udp ? IPPROTO_UDP : IPPROTO_TCP,
+				   .states = 1u << (udp ? STATE_CLOSE : STATE_LISTEN),
+				   .port = htons((uint16_t)row->port)};
+	struct v6only v6only = {.inode = row->inode};
 
 	control_assert_held();
 	if (addr_is_v4(&row->addr))
 		return true;
 	if (!addr_is_any(&row->addr))
 		return false;
-	fd = sys_fd_hide(sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-	if (fd < 0)
-		return true;
-	v6only = ask_v6only(fd, udp, row);
-	sys_close(fd);
-	return v6only != 1;
+	(void)diag_each(&query, find_inode, &v6only); /* if it does not tell, the row has IPv4 */
+	return !v6only.is;
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sock/core/kernel_conns.h"
 
+#include <errno.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
+#include "net/netlink/netlink.h"
 #include "tests/vma_test.h"
 
 static uint64_t ports[KERNEL_PORTS_WORDS];
@@ -109,11 +113,36 @@ static void test_time_wait_does_not_count(void **state)
 	close(server);
 }
 
+/* Its connections are of other listeners. */
+static int asks_elsewhere(void)
+{
+	static const struct netlink_events none;
+
+	if (netlink_open(&none) || kernel_ports_read(ports))
+		return 2;
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) && unshare(CLONE_NEWNET))
+		return 3;
+	return kernel_ports_read(ports) == -EXDEV ? 0 : 4;
+}
+
+static void test_another_namespace_is_not_asked(void **state)
+{
+	pid_t child = fork();
+	int status;
+
+	(void)state;
+	if (!child)
+		_exit(asks_elsewhere());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_ipv4),
 	cmocka_unit_test(test_an_ipv4_peer_of_an_ipv6_socket),
 	cmocka_unit_test(test_an_ipv6_peer),
 	cmocka_unit_test(test_time_wait_does_not_count),
+	cmocka_unit_test(test_another_namespace_is_not_asked),
 };
 
 VMA_TEST_MAIN("kernel_conns", tests, NULL, NULL)
