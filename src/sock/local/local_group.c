@@ -11,20 +11,6 @@
 
 /* ---- what a socket hears --------------------------------------------------------------------- */
 
-static bool wants(const struct local_groups *g, const struct local_membership *m,
-		  const struct inaddr *from)
-{
-	const struct inaddr *sources = local_groups_sources(g) + m->first;
-
-	if (!m->filtered)
-		return true;
-	for (unsigned i = 0; i < m->n; i++) {
-		if (addr_eq(&sources[i], from))
-			return !m->exclude;
-	}
-	return m->exclude;
-}
-
 bool local_groups_take(const struct local_groups *g, const struct inaddr *group, int ifindex,
 		       const struct inaddr *from)
 {
@@ -32,7 +18,9 @@ bool local_groups_take(const struct local_groups *g, const struct inaddr *group,
 		const struct local_membership *m = &g->m[i];
 
 		if (m->ifindex == ifindex && addr_eq(&m->group, group))
-			return wants(g, m, from);
+			return !m->filtered ||
+			       mcast_accepts(m->exclude, local_groups_sources(g) + m->first, m->n,
+					     from);
 	}
 	return g->all;
 }

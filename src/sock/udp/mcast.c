@@ -45,13 +45,7 @@ static struct membership *find(struct inet_sock *so, const struct inaddr *group,
 
 bool mcast_wants(const struct mcast_sources *sources, const struct inaddr *from)
 {
-	if (!sources)
-		return true;
-	for (unsigned i = 0; i < sources->n; i++) {
-		if (addr_eq(&sources->addr[i], from))
-			return !sources->exclude;
-	}
-	return sources->exclude;
+	return !sources || mcast_accepts(sources->exclude, sources->addr, sources->n, from);
 }
 
 /*

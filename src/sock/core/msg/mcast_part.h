@@ -16,6 +16,17 @@ struct mcast_sources {
 	struct inaddr addr[];
 };
 
+/* Does a source filter with these senders accept this one? */
+static inline bool mcast_accepts(bool exclude, const struct inaddr *senders, unsigned n,
+				 const struct inaddr *from)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (addr_eq(&senders[i], from))
+			return !exclude;
+	}
+	return exclude;
+}
+
 struct mcast_part {
 	const struct mcast_sources *sources; /* NULL: all */
 	bool overheard;			     /* another socket has joined: udp/mcast.c */
