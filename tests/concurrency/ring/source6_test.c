@@ -32,7 +32,9 @@ static void enter(uint32_t number)
 	struct source_entry e = {
 		.generation = number,
 		.state = SOURCE_ACCEPTED | SOURCE_PATH_KNOWN,
-		.path = {.nexthop = key.remote, .mtu = number, .hoplimit = (uint8_t)number}};
+		.path = {.nexthop = key.remote,
+			 .mtu = number,
+			 .metrics = {.window = number, .hoplimit = (uint8_t)number}}};
 
 	source6_enter(IFINDEX, &key, &e);
 }
@@ -45,7 +47,8 @@ static void look_at(uint32_t number)
 	if (!source6_look_up(IFINDEX, &key, &e))
 		return; /* it is not in the table at this moment */
 	TEST_CHECK(e.generation == number);
-	TEST_CHECK(e.path.mtu == number && e.path.hoplimit == (uint8_t)number);
+	TEST_CHECK(e.path.mtu == number && e.path.metrics.hoplimit == (uint8_t)number);
+	TEST_CHECK(e.path.metrics.window == number);
 	TEST_CHECK(addr_eq(&e.path.nexthop, &key.remote));
 	found++;
 }
