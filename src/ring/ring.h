@@ -367,16 +367,16 @@ int ring_flow_add(struct ring *ring, struct flow *flow);
 /* Does nothing when the flow is not listed. */
 void ring_flow_del(struct ring *ring, struct flow *flow);
 /*
- * As ring_flow_del(), but nothing that the port has received for the flow is lost.  Without a ring
- * in between: (1) ring_flow_cease(): the port stops to steer it here.  False: it did not, or not for
- * this flow alone; the flow stays listed, for frames that are on their way.  (2) port_ops.barrier, if
- * that was true.  (3) ring_flow_drain(): delivers what has arrived, and removes the flow; or returns
- * the packets of unknown senders (source_take()).  (4) source_ask().  (5) ring_flow_drained(): delivers
- * those that it left, and removes the flow.
+ * As ring_flow_del(), but nothing that the port has received for the flow is lost; no ring held in
+ * between: (1) ring_flow_cease(): the port stops to steer it here; false: it did not, or not for this flow
+ * alone, which stays listed. (2) If true, port_ops.barrier. (3) ring_flow_drain(): delivers what arrived,
+ * and removes the flow, or returns the packets of source_take(). (4) source_ask(). (5) ring_flow_drained().
  */
 bool ring_flow_cease(struct ring *ring, struct flow *flow);
 struct pkt *ring_flow_drain(struct ring *ring, struct flow *flow);
 void ring_flow_drained(struct ring *ring, struct flow *flow, struct pkt *pkts);
+/* holder: gives one packet to a flow, as of ->now; NULL: there is none, and it is dropped. */
+void ring_flow_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt);
 
 /*
  * Shared flows: one key with several receivers, on this ring, on other rings of the process

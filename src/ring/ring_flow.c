@@ -303,6 +303,19 @@ struct pkt *ring_flow_drain(struct ring *ring, struct flow *flow)
 	return unchecked;
 }
 
+void ring_flow_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt)
+{
+	enum drop reason = DROP_NO_FLOW;
+
+	pkt->next = NULL;
+	if (flow)
+		reason = flow->deliver(ring, flow, pkt, ring->now);
+	if (reason != DROP_NONE) {
+		ring_drop(ring, reason);
+		pkt_free(pkt);
+	}
+}
+
 void ring_flow_drained(struct ring *ring, struct flow *flow, struct pkt *pkts)
 {
 	struct pkt *next;
@@ -310,16 +323,8 @@ void ring_flow_drained(struct ring *ring, struct flow *flow, struct pkt *pkts)
 	ring_assert_held(ring);
 	ring_set_now(ring, clock_now());
 	for (; pkts; pkts = next) {
-		enum drop reason = DROP_NO_FLOW;
-
 		next = pkts->next;
-		pkts->next = NULL;
-		if (flow->listed)
-			reason = flow->deliver(ring, flow, pkts, ring->now);
-		if (reason != DROP_NONE) {
-			ring_drop(ring, reason);
-			pkt_free(pkts);
-		}
+		ring_flow_deliver(ring, flow->listed ? flow : NULL, pkts);
 	}
 	ring_flow_del(ring, flow);
 }

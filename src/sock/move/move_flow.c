@@ -190,16 +190,8 @@ void move_part_arrive(struct move_part *part)
 	part->held = 0;
 	while (pkt) {
 		struct pkt *next = pkt->next;
-		struct flow *flow = receiving_flow(part);
-		enum drop reason = DROP_NO_FLOW;
 
-		pkt->next = NULL;
-		if (flow)
-			reason = flow->deliver(part->to, flow, pkt, part->to->now);
-		if (reason != DROP_NONE) {
-			ring_drop(part->to, reason);
-			pkt_free(pkt);
-		}
+		ring_flow_deliver(part->to, receiving_flow(part), pkt);
 		pkt = next;
 	}
 }
