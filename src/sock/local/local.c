@@ -2,8 +2,6 @@
 #include "sock/local/local.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -68,16 +66,8 @@ void local_fork_child(void)
 /* Asked each time: the port may be of a socket that is younger than what the namespace says now. */
 bool local_may_be_low(uint16_t port)
 {
-	char text[16] = "";
-	ssize_t n = -1;
-	int fd;
-
 	if (!port || !sys_geteuid())
 		return port;
-	fd = sys_open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_RDONLY | O_CLOEXEC, 0);
-	if (fd >= 0) {
-		n = sys_read(fd, text, sizeof(text) - 1);
-		sys_close(fd);
-	}
-	return n > 0 && ntohs(port) >= strtoul(text, NULL, 10);
+	return ntohs(port) >=
+	       sys_read_number("/proc/sys/net/ipv4/ip_unprivileged_port_start", LOCAL_LOW_PORTS);
 }
