@@ -19,12 +19,10 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include "base/param.h"
 #include "net/netlink/netlink.h"
-#include "ring/rings.h"
 #include "sock/core/control.h"
-#include "sock/local/local.h"
 #include "sock/local/local_group.h"
+#include "tests/lib/local_receiver.h"
 
 #define HOST_V4 20u /* 10.9.0.1 and following */
 #define HOST_V6 4u  /* fd09::1 and following */
@@ -155,23 +153,15 @@ static inline void host_choose_addresses(void)
 
 static inline void host_begin(void)
 {
-	static const struct port_kind *const kinds[] = {&port_local_kind, NULL};
 	static local_handler *const no_handlers[LOCAL_KINDS];
 	static const struct netlink_events events;
 
 	/* Then fewer of the addresses are the host's. */
 	if (!host_make())
 		fprintf(stderr, "the namespace stays as it is\n");
-	clock_init();
-	params.local = 1;
-	params.local_mem = 64;
-	ring_mode = HOLD_YIELD;
-	rings_init(kinds);
-	sock_alloc_init();
-	sock_list_init();
 	sock_hooks.recv = host_recv;
 	sock_hooks.recvfrom = host_recvfrom;
-	local_init(no_handlers);
+	local_receiver_start(no_handlers);
 	check(!netlink_open(&events));
 	host_choose_addresses();
 }

@@ -23,7 +23,6 @@
 #include "sock/local/local_sock.h"
 #include "sock/local/local_udp.h"
 #include "sock/udp/udp_sock.h"
-#include "tests/lib/local_receiver.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

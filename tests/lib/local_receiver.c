@@ -3,10 +3,27 @@
 
 #include <unistd.h>
 
+#include "base/param.h"
+#include "ring/rings.h"
 #include "sock/core/control.h"
 #include "sock/core/sock_options.h"
+#include "sock/local/local.h"
 #include "sock/local/local_udp.h"
 #include "sock/udp/udp_sock.h"
+
+void local_receiver_start(local_handler *const *handlers)
+{
+	static const struct port_kind *const kinds[] = {&port_local_kind, NULL};
+
+	clock_init();
+	params.local = 1;
+	params.local_mem = 64;
+	ring_mode = HOLD_YIELD;
+	rings_init(kinds);
+	sock_alloc_init();
+	sock_list_init();
+	local_init(handlers);
+}
 
 struct inet_sock *local_receiver_open(int fd, const struct sockaddr *at, socklen_t len)
 {

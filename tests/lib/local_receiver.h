@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A socket that receives local datagrams, made without the calls of the program.  local_init() and what
- * precedes it in sock_init() come before.
+ * A socket that receives local datagrams, made without the calls of the program.
  *
  * Role		no lock, no ring held.
  */
@@ -9,6 +8,10 @@
 #define TESTS_LIB_LOCAL_RECEIVER_H
 
 #include "sock/core/inet_sock.h"
+#include "sock/local/local_link.h"
+
+/* Once, first: as sock_init(), of local connections only, with these handlers. */
+void local_receiver_start(local_handler *const *handlers);
 
 /* Binds the datagram socket fd, which the receiver has from then on.  NULL: it does not receive. */
 struct inet_sock *local_receiver_open(int fd, const struct sockaddr *at, socklen_t len);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A receiver of local datagrams for which the kernel has some, too: the order, and that none starves. */
+#include "base/param.h"
 #include "ring/local/record_quick.h"
 
 #include "receiver_fixture.h"

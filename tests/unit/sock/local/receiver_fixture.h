@@ -11,10 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/param.h"
 #include "base/sys.h"
 #include "ring/progress.h"
-#include "ring/rings.h"
 #include "sock/core/control.h"
 #include "sock/core/sock_options.h"
 #include "mellanox/vma_extra.h"
@@ -86,16 +84,7 @@ static bool hook(void)
 
 static int setup(void **state)
 {
-	static const struct port_kind *const kinds[] = {&port_local_kind, NULL};
-
-	clock_init();
-	params.local = 1;
-	params.local_mem = 64;
-	ring_mode = HOLD_YIELD;
-	rings_init(kinds);
-	sock_alloc_init();
-	sock_list_init();
-	local_init(handlers);
+	local_receiver_start(handlers);
 	assert_int_equal(progress_start(), 0);
 	progress_set_hook(hook);
 	return 0;
