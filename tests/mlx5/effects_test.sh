@@ -25,7 +25,7 @@ run() {
 	local -A before
 	read_counters before
 	netns_spawn $log s "" "${card_env[@]}" "${@:4}" timeout -s KILL 60 \
-		"$steps" "$program" port mlx0 $netns_server 7000 "$1" "$2" || { cat $log && return 1; }
+		"$steps" "$program" count port mlx5_0 mlx0 $netns_server 7000 "$1" "$2" || { cat $log && return 1; }
 	(netns_exec c "" 0-1023 timeout -s KILL 60 "$traffic" ring $netns_server 7000 "$1" "$2" "$3" > $netns_tmp/ask 2>&1) || {
 		cat $netns_tmp/ask $log
 		return 1

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The hot path of the mlx5 port, and of the stock libraries; steps counts the instructions.
+ * The hot path of the mlx5 port, and of the stock libraries.
  *
- *	hot port|verbs INTERFACE ADDRESS PORT COUNT BURST
+ *	hot count|time port|verbs DEVICE INTERFACE ADDRESS PORT COUNT BURST [PEER LENGTH]
  *
- * Echoes COUNT bursts of datagrams (traffic ring).  Counted: recv, the call that takes in a burst and
- * posts as many buffers; send, which posts the answers, rings the doorbell, and takes the
- * completion of the burst before.
+ * Echoes COUNT bursts of datagrams (traffic ring; with PEER it asks traffic obey there for them).
+ * Measured: recv, the call that takes in a burst and posts as many buffers; send, which posts the
+ * answers, rings the doorbell, and takes the completion of the burst before.  count: the
+ * instructions, by steps.  time: prints a line for each,
+ *
+ *	call=recv burst_ns=830 worst_ns=4112 calls=2000
+ *
+ * the median and the maximum.
  */
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
@@ -29,18 +34,79 @@
 #define BURST_MAX 16
 #define SLOT 2048
 #define INLINE_MAX 204 /* VMA_TX_MAX_INLINE */
+#define COUNT_MAX 100000
 
-static int burst, bell = -1;
+static int burst, count, bell = -1;
+
+static struct sockaddr_in address_of(const char *address, unsigned number)
+{
+	return (struct sockaddr_in){.sin_family = AF_INET,
+				    .sin_port = htons((uint16_t)number),
+				    .sin_addr.s_addr = inet_addr(address)};
+}
 
 /* The peer rings the kernel's bell after each burst. */
 static void bell_open(const char *address, unsigned number)
 {
-	struct sockaddr_in at = {.sin_family = AF_INET,
-				 .sin_port = htons((uint16_t)number),
-				 .sin_addr.s_addr = inet_addr(address)};
+	struct sockaddr_in at = address_of(address, number);
 
 	bell = socket(AF_INET, SOCK_DGRAM, 0);
 	stock_check(!bind(bell, (struct sockaddr *)&at, sizeof(at)), "bind");
+}
+
+/* The rule is there: the first burst may come. */
+static void ask_peer(const char *peer, unsigned number, const char *length)
+{
+	struct sockaddr_in to = address_of(peer, number);
+	char text[64];
+	int n = snprintf(text, sizeof(text), "%u %d %d %s", number, count, burst, length);
+
+	stock_check(sendto(bell, text, (size_t)n, 0, (struct sockaddr *)&to, sizeof(to)) == n,
+		    "sendto the peer");
+}
+
+/* ---- a measured call ---------------------------------------------------------------------- */
+
+/* Of the bursts' calls. */
+struct timed {
+	const char *name;
+	unsigned n;
+	nsec_t took[COUNT_MAX];
+};
+
+static bool counts; /* instructions, by steps; else time */
+static struct timed times[2] = {{.name = "recv"}, {.name = "send"}};
+
+static int measure(int (*call)(void), struct timed *timed)
+{
+	nsec_t began;
+	int rc;
+
+	if (counts) {
+		steps_count((void *)call, timed->name);
+		return call();
+	}
+	began = clock_now();
+	rc = call();
+	timed->took[timed->n++] = clock_now() - began;
+	return rc;
+}
+
+static int compare(const void *a, const void *b)
+{
+	nsec_t difference = *(const nsec_t *)a - *(const nsec_t *)b;
+
+	return difference < 0 ? -1 : difference > 0;
+}
+
+static void print_times(void)
+{
+	for (struct timed *timed = times; timed < times + 2; timed++) {
+		qsort(timed->took, timed->n, sizeof(timed->took[0]), compare);
+		printf("call=%s burst_ns=%lld worst_ns=%lld calls=%u\n", timed->name,
+		       (long long)timed->took[timed->n / 2], (long long)timed->took[timed->n - 1],
+		       timed->n);
+	}
 }
 
 /* A burst has arrived: what came before the bell.  So the card has sent all answers before. */
@@ -78,7 +144,7 @@ __attribute__((noinline)) static int port_recv(void)
 	return queue->ops->rx_burst(queue, in, burst);
 }
 
-__attribute__((noinline)) static void port_send(void)
+__attribute__((noinline)) static int port_send(void)
 {
 	struct port_queue *q = queue;
 	int (*put)(struct port_queue *, struct pkt *) = q->ops->tx_put;
@@ -87,6 +153,7 @@ __attribute__((noinline)) static void port_send(void)
 	while (pkt < end)
 		put(q, *pkt++);
 	q->ops->tx_flush(q);
+	return 0;
 }
 
 static const struct netlink_events no_events;
@@ -108,12 +175,8 @@ static void port_open(const char *interface, const char *address, unsigned numbe
 
 static void port_round(void)
 {
-	int n;
-
 	await_burst();
-	steps_count((void *)port_recv, "recv");
-	n = port_recv();
-	stock_check(n == burst, "not all of a burst");
+	stock_check(measure(port_recv, &times[0]) == burst, "not all of a burst");
 	for (int i = 0; i < burst; i++) {
 		out[i] = queue->ops->tx_get(queue);
 		stock_check(out[i] != NULL, "no frame");
@@ -122,8 +185,7 @@ static void port_round(void)
 		turn(out[i]->frame);
 		pkt_free(in[i]);
 	}
-	steps_count((void *)port_send, "send");
-	port_send();
+	measure(port_send, &times[1]);
 }
 
 /* ---- the stock libraries ------------------------------------------------------------------ */
@@ -170,11 +232,11 @@ static void prepare_receives(unsigned first)
 	}
 }
 
-static void verbs_open(const char *address, unsigned number)
+static void verbs_open(const char *device, const char *address, unsigned number)
 {
 	struct ibv_recv_wr *bad;
 
-	stock_open(&stock, memory, sizeof(memory), DEPTH, INLINE_MAX);
+	stock_open(&stock, device, memory, sizeof(memory), DEPTH, INLINE_MAX);
 	for (int first = 0; first + burst <= DEPTH - burst; first += burst) {
 		prepare_receives((unsigned)first);
 		stock_check(!ibv_post_recv(stock.qp, recvs, &bad), "post_recv");
@@ -190,8 +252,7 @@ static void verbs_round(void)
 	/* The slots that are free: those of the burst before the last one. */
 	prepare_receives(next - (unsigned)burst);
 	next += (unsigned)burst;
-	steps_count((void *)verbs_recv, "recv");
-	stock_check(verbs_recv() == burst, "not all of a burst");
+	stock_check(measure(verbs_recv, &times[0]) == burst, "not all of a burst");
 	for (int i = 0; i < burst; i++) {
 		uint8_t *answer = memory[DEPTH + i];
 		uint32_t len = wcs[i].byte_len;
@@ -208,8 +269,7 @@ static void verbs_round(void)
 							(i + 1 < burst ? 0u : IBV_SEND_SIGNALED),
 						.next = i + 1 < burst ? &sends[i + 1] : NULL};
 	}
-	steps_count((void *)verbs_send, "send");
-	stock_check(verbs_send() == 1, "a send");
+	stock_check(measure(verbs_send, &times[1]) == 1, "a send");
 	sent = true;
 }
 
@@ -220,25 +280,34 @@ static const char *variable(const char *name)
 
 int main(int argc, char **argv)
 {
+	unsigned number;
 	bool is_port;
 
-	if (argc != 7)
+	if (argc != 9 && argc != 11)
 		return 2;
-	is_port = !strcmp(argv[1], "port");
-	burst = atoi(argv[6]);
+	counts = !strcmp(argv[1], "count");
+	is_port = !strcmp(argv[2], "port");
+	number = (unsigned)atoi(argv[6]);
+	count = atoi(argv[7]);
+	burst = atoi(argv[8]);
 	stock_check(burst > 0 && burst <= BURST_MAX, "a burst");
+	stock_check(count > 0 && count <= COUNT_MAX, "a count");
 	clock_init();
 	param_init(variable);
 	if (is_port)
-		port_open(argv[2], argv[3], (unsigned)atoi(argv[4]));
+		port_open(argv[4], argv[5], number);
 	else
-		verbs_open(argv[3], (unsigned)atoi(argv[4]));
-	bell_open(argv[3], (unsigned)atoi(argv[4]) + 1);
+		verbs_open(argv[3], argv[5], number);
+	bell_open(argv[5], number + 1);
 	puts("ready");
 	fflush(stdout);
+	if (argc == 11)
+		ask_peer(argv[9], number, argv[10]);
 	/* The peer sends the next burst when it has the answers to this one. */
-	for (int n = atoi(argv[5]); n > 0; n--)
+	for (int n = count; n > 0; n--)
 		is_port ? port_round() : verbs_round();
 	await_burst(); /* the peer has the last answers */
+	if (!counts)
+		print_times();
 	return 0;
 }

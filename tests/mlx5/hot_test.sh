@@ -23,7 +23,7 @@ measure() {
 	# libmlx5 without locks, and both with a completion for each burst.
 	netns_spawn $counts s "" "${card_env[@]}" MLX5_SINGLE_THREADED=1 VMA_RX_WRE=256 VMA_TX_WRE=256 \
 		VMA_RX_WRE_BATCHING="$2" VMA_TX_WRE_BATCHING="$2" timeout -s KILL 60 \
-		"$steps" "$program" "$1" mlx0 $netns_server 7000 $rounds "$2" || return 1
+		"$steps" "$program" count "$1" mlx5_0 mlx0 $netns_server 7000 $rounds "$2" || return 1
 	(netns_exec c "" 0-1023 timeout -s KILL 60 "$traffic" ring $netns_server 7000 $rounds "$2" "$3" > $netns_tmp/ask 2>&1) || {
 		cat $netns_tmp/ask
 		return 1

@@ -18,7 +18,24 @@ void stock_check(bool good, const char *what)
 	exit(1);
 }
 
-void stock_open(struct stock *stock, void *memory, size_t size, unsigned depth, unsigned max_inline)
+static struct ibv_context *open_device(const char *name)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL), **device = list;
+	struct ibv_context *context;
+
+	stock_check(list != NULL, "get_device_list");
+	while (*device && strcmp(ibv_get_device_name(*device), name) != 0)
+		device++;
+	stock_check(*device != NULL, "the device is not there");
+	stock_check(mlx5dv_is_supported(*device), "not served by libmlx5");
+	context = ibv_open_device(*device);
+	stock_check(context != NULL, "open_device");
+	ibv_free_device_list(list);
+	return context;
+}
+
+void stock_open(struct stock *stock, const char *name, void *memory, size_t size, unsigned depth,
+		unsigned max_inline)
 {
 	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RAW_PACKET,
 					.cap = {.max_send_wr = depth,
@@ -27,14 +44,8 @@ void stock_open(struct stock *stock, void *memory, size_t size, unsigned depth, 
 						.max_recv_sge = 1,
 						.max_inline_data = max_inline}};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-	int n;
-	struct ibv_device **list = ibv_get_device_list(&n);
 
-	stock_check(list && n == 1, "the device is not there");
-	stock->device = ibv_open_device(list[0]);
-	stock_check(stock->device, "open_device");
-	stock_check(mlx5dv_is_supported(list[0]), "not served by libmlx5");
-	ibv_free_device_list(list);
+	stock->device = open_device(name);
 	stock->pd = ibv_alloc_pd(stock->device);
 	stock->channel = ibv_create_comp_channel(stock->device);
 	stock_check(stock->pd && stock->channel, "pd, channel");

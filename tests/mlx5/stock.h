@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A raw packet queue pair of mlx5_0 by the stock libibverbs and libmlx5.  Whatever fails ends the
+ * A raw packet queue pair by the stock libibverbs and libmlx5.  Whatever fails ends the
  * program with a message.
  */
 #ifndef TESTS_MLX5_STOCK_H
@@ -22,8 +22,11 @@ struct stock {
 
 /* Not good: prints what and errno, and ends the program. */
 void stock_check(bool good, const char *what);
-/* Queues of depth requests, ready to send; receive requests may be posted. */
-void stock_open(struct stock *stock, void *memory, size_t size, unsigned depth,
+/*
+ * Queues of depth requests, ready to send; receive requests may be posted.  name: of the device, as
+ * "mlx5_0".
+ */
+void stock_open(struct stock *stock, const char *name, void *memory, size_t size, unsigned depth,
 		unsigned max_inline);
 /* Gives it the datagrams for this address and port, with a tag. */
 void stock_add_rule(struct stock *stock, const char *address, unsigned port);

@@ -8,6 +8,8 @@
  *	traffic ring ADDRESS PORT ROUNDS [BURST [LENGTH]]
  *						as ask, with a datagram to PORT + 1 after each burst, and
  *						one when all is answered
+ *	traffic obey ADDRESS PORT		rings there whenever a datagram from ADDRESS to PORT
+ *						asks for it: "PORT ROUNDS BURST LENGTH"
  *	traffic blast ADDRESS PORT COUNT	sends, and waits for nothing
  *	traffic knock ADDRESS PORT COUNT	the same, and then one to PORT + 1
  *	traffic spoil ADDRESS PORT COUNT	with wrong checksums; none of them may come back
@@ -39,6 +41,7 @@ __attribute__((noreturn)) static void die(const char *what)
 	exit(1);
 }
 
+static uint32_t burst;
 static size_t fixed; /* the length of all; 0: they differ */
 
 /* Number n: its length and its bytes follow from it. */
@@ -120,20 +123,39 @@ static void send_one(int fd, uint32_t n)
 		die("send");
 }
 
-static int ask(int fd, uint32_t rounds, uint32_t burst, const struct sockaddr_in *bell)
+static int connect_to(const struct sockaddr_in *addr, int next)
 {
-	int bell_fd = socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_in to = *addr;
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	to.sin_port = htons((uint16_t)(ntohs(addr->sin_port) + next));
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)))
+		die("connect");
+	return fd;
+}
+
+static void ring_bell(int bell)
+{
+	while (send(bell, "", 1, 0) != 1) {
+		if (errno != ECONNREFUSED) /* an earlier one arrived before there was a port */
+			die("send");
+	}
+}
+
+/* bell: a socket, or -1. */
+static int ask(int fd, uint32_t rounds, int bell)
+{
 	uint8_t bytes[LONGEST + 1];
 
-	if (bell)
+	if (bell >= 0)
 		stay(); /* the bell tells that the burst has arrived */
 	for (uint32_t first = 0; first < rounds * burst; first += burst) {
 		unsigned seen = 0; /* bits */
 
 		for (uint32_t i = 0; i < burst; i++)
 			send_one(fd, first + i);
-		if (bell)
-			sendto(bell_fd, "", 1, 0, (const struct sockaddr *)bell, sizeof(*bell));
+		if (bell >= 0)
+			ring_bell(bell);
 		while (seen != (1u << burst) - 1) {
 			uint32_t n;
 			ssize_t len;
@@ -152,8 +174,8 @@ static int ask(int fd, uint32_t rounds, uint32_t burst, const struct sockaddr_in
 			seen |= 1u << (n - first);
 		}
 	}
-	if (bell)
-		sendto(bell_fd, "", 1, 0, (const struct sockaddr *)bell, sizeof(*bell));
+	if (bell >= 0)
+		ring_bell(bell);
 	printf("%u answers\n", rounds * burst);
 	return 0;
 }
@@ -198,40 +220,86 @@ static int spoil(int fd, const struct sockaddr_in *to, int count)
 	return 1;
 }
 
+static bool take_shape(int wanted_burst, int wanted_length)
+{
+	if (wanted_burst < 1 || wanted_burst > BURST_MAX)
+		return false;
+	if (wanted_length && (wanted_length < SHORTEST || wanted_length > LONGEST))
+		return false;
+	burst = (uint32_t)wanted_burst;
+	fixed = (size_t)wanted_length;
+	return true;
+}
+
+static int ask_at(const struct sockaddr_in *addr, uint32_t rounds, bool rings)
+{
+	int fd = connect_to(addr, 0), bell = rings ? connect_to(addr, 1) : -1;
+	int rc = ask(fd, rounds, bell);
+
+	close(fd);
+	if (rings)
+		close(bell);
+	fflush(stdout);
+	return rc;
+}
+
+static int obey(int fd, struct sockaddr_in master)
+{
+	for (;;) {
+		struct sockaddr_in from;
+		socklen_t len = sizeof(from);
+		char text[64];
+		ssize_t n = recvfrom(fd, text, sizeof(text) - 1, 0, (struct sockaddr *)&from, &len);
+		int port, rounds, wanted_burst, wanted_length;
+
+		if (n < 0)
+			die("recvfrom");
+		text[n] = 0;
+		if (from.sin_addr.s_addr != master.sin_addr.s_addr ||
+		    sscanf(text, "%d %d %d %d", &port, &rounds, &wanted_burst, &wanted_length) !=
+			    4 ||
+		    port < 1 || port > 0xfffe || rounds < 1 ||
+		    !take_shape(wanted_burst, wanted_length))
+			continue;
+		master.sin_port = htons((uint16_t)port);
+		(void)ask_at(&master, (uint32_t)rounds, true);
+	}
+}
+
 int main(int argc, char **argv)
 {
-	struct sockaddr_in addr = {.sin_family = AF_INET}, bell;
-	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-	uint32_t burst;
+	struct sockaddr_in addr = {.sin_family = AF_INET};
+	bool serves, obeys;
+	int fd;
 
-	if (argc < 4 || inet_pton(AF_INET, argv[2], &addr.sin_addr) != 1 ||
-	    (argc < 5) != !strcmp(argv[1], "serve"))
-		return 2;
-	burst = argc > 5 ? (uint32_t)atoi(argv[5]) : BURST;
-	fixed = argc > 6 ? (size_t)atoi(argv[6]) : 0;
-	if (!burst || burst > BURST_MAX || (fixed && (fixed < SHORTEST || fixed > LONGEST)))
+	if (argc < 4 || inet_pton(AF_INET, argv[2], &addr.sin_addr) != 1)
 		return 2;
 	addr.sin_port = htons((uint16_t)atoi(argv[3]));
-	if (!strcmp(argv[1], "serve")) {
-		if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)))
+	serves = !strcmp(argv[1], "serve");
+	obeys = !strcmp(argv[1], "obey");
+	if (serves || obeys) {
+		struct sockaddr_in at = addr;
+
+		if (obeys)
+			at.sin_addr.s_addr = INADDR_ANY;
+		fd = socket(AF_INET, SOCK_DGRAM, 0);
+		if (argc != 4 || bind(fd, (struct sockaddr *)&at, sizeof(at)))
 			die("bind");
 		puts("ready");
 		fflush(stdout);
-		return serve(fd);
+		return serves ? serve(fd) : obey(fd, addr);
 	}
-	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)))
-		die("connect");
-	bell = addr;
-	bell.sin_port = htons((uint16_t)(atoi(argv[3]) + 1));
+	if (argc < 5 || !take_shape(argc > 5 ? atoi(argv[5]) : BURST, argc > 6 ? atoi(argv[6]) : 0))
+		return 2;
 	if (!strcmp(argv[1], "ask") || !strcmp(argv[1], "ring"))
-		return ask(fd, (uint32_t)atoi(argv[4]), burst, argv[1][0] == 'r' ? &bell : NULL);
+		return ask_at(&addr, (uint32_t)atoi(argv[4]), argv[1][0] == 'r');
+	fd = connect_to(&addr, 0);
 	if (!strcmp(argv[1], "spoil"))
 		return spoil(fd, &addr, atoi(argv[4]));
 	stay();
 	for (int i = atoi(argv[4]); i > 0; i--)
 		send_one(fd, (uint32_t)i);
-	if (!strcmp(argv[1], "knock") && sendto(socket(AF_INET, SOCK_DGRAM, 0), "", 1, 0,
-						(struct sockaddr *)&bell, sizeof(bell)) != 1)
-		die("sendto");
+	if (!strcmp(argv[1], "knock"))
+		ring_bell(connect_to(&addr, 1));
 	return 0;
 }

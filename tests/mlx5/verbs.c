@@ -316,7 +316,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	count = (unsigned)atoi(argv[4]);
-	stock_open(&stock, memory, sizeof(memory), DEPTH, 0);
+	stock_open(&stock, "mlx5_0", memory, sizeof(memory), DEPTH, 0);
 	for (unsigned i = 0; i < DEPTH; i++)
 		post_receive(i);
 	stock_add_rule(&stock, argv[2], (unsigned)atoi(argv[3]));

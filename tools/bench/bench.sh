@@ -5,10 +5,12 @@
 # rings.sh.
 #
 #	bazel run //tools:bench -- [--rounds N] [--check | --any-state]
+#	bazel run //tools:bench -- --device DEVICE --peer ADDRESS | --answer ADDRESS
 #
 #	--rounds N	measure everything N times, in turns (5)
 #	--check		fail when a target is missed
 #	--any-state	to test the bench: fail when a measurement gives no result
+#	--device ...	measure a ConnectX card instead: device.sh
 #
 # state.sh tells which measurements are compared.
 #
@@ -17,6 +19,9 @@
 set -u
 self=$(realpath -s "$0")
 [[ -e tools/lib/netns.sh ]] || cd "${self%/*}/../.." || exit 1
+case ${1:-} in
+--device | --peer | --answer) exec tools/bench/device.sh "$@" ;;
+esac
 NETNS_LIMIT=240
 . tools/lib/netns.sh
 . tools/bench/state.sh
