@@ -236,7 +236,7 @@ int local_link_to(uint64_t process, struct local_link **out)
 	if (rc) {
 		leave_ring(link);
 		free_link(link);
-		return rc;
+		return rc == -EPIPE ? -ECONNREFUSED : rc; /* it ends just now */
 	}
 	*out = link;
 	return 0;

@@ -64,7 +64,7 @@ extern struct local_process local;
 int local_wire_listen(uint64_t *name);
 /* Connects to a process.  A descriptor or -errno, as of local_link_to(). */
 int local_wire_connect(uint64_t process);
-/* 0 or -errno. */
+/* 0; -EPIPE: the other end is closed; -errno. */
 int local_wire_send(int sock, const struct local_message *message, const int *fds, unsigned n);
 /*
  * 1: a message; 0: the socket has ended, or the message cannot be; -EAGAIN: none is there.  *n: as

@@ -30,8 +30,9 @@ bool local_is_dead(uint64_t process)
 int local_wire_send(int sock, const struct local_message *message, const int *fds, unsigned n)
 {
 	struct iovec iov = {(void *)(uintptr_t)message, sizeof(*message)};
+	int rc = unix_socket_send(sock, &iov, 1, fds, n);
 
-	return unix_socket_send(sock, &iov, 1, fds, n);
+	return rc == -ECONNRESET ? -EPIPE : rc; /* it has ended, and had not read all */
 }
 
 int local_wire_receive(int sock, struct local_message *message, int fds[LOCAL_FDS], unsigned *n)

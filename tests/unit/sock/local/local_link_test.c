@@ -439,6 +439,20 @@ static void check_refused(int fd)
 	close(fd);
 }
 
+/* What it had not read yet makes the kernel report a reset first. */
+static void test_a_process_that_ends_with_unread_messages_has_ended(void **state)
+{
+	struct local_message message = {.kind = LOCAL_CONNECT};
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+	assert_int_equal(local_wire_send(fds[0], &message, NULL, 0), 0);
+	sys_close(fds[1]);
+	assert_int_equal(local_wire_send(fds[0], &message, NULL, 0), -EPIPE);
+	sys_close(fds[0]);
+}
+
 static void test_messages_that_cannot_be_end_the_link(void **state)
 {
 	struct local_message message = {.kind = LOCAL_CONNECT};
@@ -498,6 +512,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_a_number_whose_ends_moved_away),
 	CASE(test_numbers_end),
 	CASE(test_a_killed_peer_is_noticed),
+	CASE(test_a_process_that_ends_with_unread_messages_has_ended),
 	CASE(test_messages_that_cannot_be_end_the_link),
 	CASE(test_a_hidden_process_is_not_found),
 };
