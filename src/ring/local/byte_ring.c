@@ -423,6 +423,15 @@ uint32_t byte_ring_readable(struct byte_ring_reader *r)
 	return see_tail(r) ? (uint32_t)(r->tail - r->head) : 0;
 }
 
+void byte_ring_finish_for_writer(struct byte_ring_reader *r)
+{
+	if (!see_tail(r) || r->word & ~POSITION)
+		return;
+	/* Orders nothing: the writer is gone.  Another process that goes on reading sees it. */
+	store(&r->shared->tail, r->tail | BYTE_RING_FIN);
+	(void)see_tail(r);
+}
+
 enum byte_ring_end byte_ring_end(struct byte_ring_reader *r)
 {
 	if (!see_tail(r))

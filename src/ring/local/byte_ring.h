@@ -233,6 +233,12 @@ static inline bool byte_ring_is_wanted(const struct byte_ring_reader *reader)
 	       byte_ring_reached_wanted(reader);
 }
 
+/*
+ * The writer's process has ended, and its end counts as byte_ring_finish() by it; unless it had
+ * another end before.
+ */
+void byte_ring_finish_for_writer(struct byte_ring_reader *reader);
+
 /* The reader does not read any more (close, SHUT_RD with unread data): writes fail. */
 void byte_ring_close(struct byte_ring_reader *reader);
 

@@ -173,9 +173,15 @@ static void on_notice(struct local_end *at)
 
 void local_conn_lost(struct inet_sock *so)
 {
-	so->shm.died = true;
-	if (so->shm.shared)
-		byte_ring_writer_lost(&so->shm.out);
+	struct shm_state *shm = &so->shm;
+
+	shm->died = true;
+	if (shm->shared) {
+		/* A close that leaves bytes unread is a reset. */
+		if (local_move_is_closed(so) && !byte_ring_unread(&shm->out))
+			byte_ring_finish_for_writer(&shm->in);
+		byte_ring_writer_lost(&shm->out);
+	}
 	local_conn_look(so);
 }
 

@@ -78,6 +78,18 @@ bool local_move_waits(struct inet_sock *so)
 	return true;
 }
 
+void local_move_execs(struct inet_sock *so, bool execs)
+{
+	/* release: pairs with local_move_is_closed() */
+	__atomic_store_n(&our_side(so)->execs, execs, __ATOMIC_RELEASE);
+}
+
+bool local_move_is_closed(const struct inet_sock *so)
+{
+	/* acquire: pairs with local_move_execs() */
+	return __atomic_load_n(&other_side(so)->execs, __ATOMIC_ACQUIRE);
+}
+
 void local_moves_run(void)
 {
 	if (__builtin_expect(!__atomic_load_n(&waits, __ATOMIC_RELAXED), 1) ||
@@ -278,10 +290,8 @@ static int join(struct inet_sock *so, struct local_link *link)
 	}
 	if (rc != -EPIPE)
 		return rc;
-	if (!so->shm.died && !local_move_waits(so))
-		so->shm.died = true;
-	if (so->shm.died)
-		byte_ring_writer_lost(&so->shm.out);
+	if (so->shm.died || !local_move_waits(so))
+		local_conn_lost(so);
 	return 0;
 }
 

@@ -89,6 +89,13 @@ void local_move_begin(struct inet_sock *so, uint32_t slot);
 void local_move_end(struct inet_sock *so);
 /* The process of the peer's end has ended.  True: the end is elsewhere, and so waits for it. */
 bool local_move_waits(struct inet_sock *so);
+/*
+ * This process is about to execute a program that does not have so; or (false) that failed.  If the
+ * process ends meanwhile, so has been closed, for its peer: exec closes it.
+ */
+void local_move_execs(struct inet_sock *so, bool execs);
+/* Has the process of the peer's end, which has ended, said that? */
+bool local_move_is_closed(const struct inet_sock *so);
 
 bool local_take_move(struct local_link *link, const struct local_message *message, int *fds,
 		     unsigned n);

@@ -171,6 +171,28 @@ static void test_the_end_comes_after_the_bytes(void **state)
 	assert_int_equal(recv_some(100), -ECONNRESET);
 }
 
+static void test_the_reader_ends_the_stream_of_a_writer_that_is_gone(void **state)
+{
+	assert_int_equal(send_some(bytes, 10), 10);
+	byte_ring_finish_for_writer(r);
+	assert_int_equal(byte_ring_end(r), BYTE_RING_FINISHED);
+	assert_int_equal(recv_some(4), 4);
+	/* Another process that goes on reading. */
+	assert_int_equal(byte_ring_reader_open(r, &memory.shared, memory.data, CAPACITY), 0);
+	assert_int_equal(byte_ring_end(r), BYTE_RING_FINISHED);
+	assert_int_equal(recv_some(100), 6);
+	assert_int_equal(recv_some(100), 0);
+	open_both(NULL);
+	byte_ring_reset(w);
+	byte_ring_finish_for_writer(r);
+	assert_int_equal(byte_ring_end(r), BYTE_RING_WAS_RESET);
+	open_both(NULL);
+	memory.shared.tail = CAPACITY + 1;
+	byte_ring_finish_for_writer(r);
+	assert_int_equal(byte_ring_end(r), BYTE_RING_BROKEN);
+	assert_int_equal(memory.shared.tail, CAPACITY + 1);
+}
+
 static void test_a_closed_reader_refuses_bytes(void **state)
 {
 	assert_int_equal(send_some(bytes, 10), 10);
@@ -351,6 +373,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_both_buffers_limit_the_stream),
 	TEST(test_space_is_wanted_until_it_is_there),
 	TEST(test_the_end_comes_after_the_bytes),
+	TEST(test_the_reader_ends_the_stream_of_a_writer_that_is_gone),
 	TEST(test_a_closed_reader_refuses_bytes),
 	TEST(test_urgent_byte_has_a_place),
 	TEST(test_another_process_goes_on_with_a_side),

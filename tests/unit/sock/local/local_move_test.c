@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The responder moves to another process before the initiator has seen its answer. */
+/*
+ * The responder moves to another process before the initiator has seen its answer; its process
+ * executes a program.
+ */
 #include "conn_fixture.h"
 
 #include <fcntl.h>
@@ -91,9 +94,68 @@ static void test_the_process_that_answered_has_ended(void **state)
 	end_unseen();
 }
 
+/* The initiator, established; the responder's process executes a program that does not have its end. */
+static void begin_beside_exec(void)
+{
+	assert_true(ring_hold_cold(local_ring()));
+	begin();
+	assert_int_equal(local_conn_open(so, slot, LOCAL_RING_MIN), 0);
+	/* release: as the responder stores them */
+	__atomic_store_n(&shared()->answer, LOCAL_ACCEPTED, __ATOMIC_RELEASE);
+	__atomic_store_n(&shared()->side[LOCAL_RESPONDER].execs, 1, __ATOMIC_RELEASE);
+	notice();
+	assert_int_equal(sock_own_events(so), EPOLLOUT | EPOLLWRNORM);
+}
+
+static void end_beside_exec(void)
+{
+	end();
+	ring_release_cold(local_ring());
+}
+
+static void test_exec_of_the_peer_closes_its_end(void **state)
+{
+	(void)state;
+	begin_beside_exec();
+	so->shm.end.ops->died(&so->shm.end);
+	assert_true(so->shm.died);
+	assert_false(so->shm.ended);
+	assert_int_equal(byte_ring_end(&so->shm.in), BYTE_RING_FINISHED);
+	assert_true(sock_own_events(so) & EPOLLRDHUP);
+	assert_false(sock_own_events(so) & EPOLLERR);
+	end_beside_exec();
+}
+
+static void test_exec_with_unread_bytes_is_a_reset(void **state)
+{
+	struct iovec iov = {(void *)(uintptr_t) "unread", 6};
+
+	(void)state;
+	begin_beside_exec();
+	assert_int_equal(byte_ring_write(&so->shm.out, &iov, 1, 0), 6);
+	so->shm.end.ops->died(&so->shm.end);
+	assert_int_equal(so->shm.error, ECONNRESET);
+	end_beside_exec();
+}
+
+static void test_an_exec_that_failed_closes_nothing(void **state)
+{
+	(void)state;
+	begin_beside_exec();
+	so->shm.initiator = false; /* the responder's side is in this process for a moment */
+	local_move_execs(so, false);
+	so->shm.initiator = true;
+	so->shm.end.ops->died(&so->shm.end);
+	assert_int_equal(so->shm.error, ECONNRESET);
+	end_beside_exec();
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_the_message_comes_before_the_answer_is_seen),
 	cmocka_unit_test(test_the_process_that_answered_has_ended),
+	cmocka_unit_test(test_exec_of_the_peer_closes_its_end),
+	cmocka_unit_test(test_exec_with_unread_bytes_is_a_reset),
+	cmocka_unit_test(test_an_exec_that_failed_closes_nothing),
 };
 
 VMA_TEST_MAIN("local_move", tests, setup, teardown)
