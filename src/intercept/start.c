@@ -66,9 +66,9 @@ EARLY_CODE static const char *get_variable(const char *name)
  * Removed from the environment in any case, because it describes descriptors of this
  * process.
  */
-EARLY_CODE static const char *get_inherited(void)
+EARLY_CODE static const char *get_inherited(const char *name)
 {
-	const char *text = inherited_take_variable(environ);
+	const char *text = inherited_take_variable(environ, name);
 
 	return getauxval(AT_SECURE) ? NULL : text;
 }
@@ -94,13 +94,14 @@ static const struct sock_hooks hooks = {.recv = io_recv,
 
 EARLY_CODE static void start_once(void *arg)
 {
-	const char *inherited;
+	const char *inherited, *local;
 
 	find_variables();
 	param_init(get_variable);
 	log_init(params.log_level, params.log_details, params.log_colors, params.log_file);
 	descend();
-	inherited = get_inherited();
+	inherited = get_inherited(INHERITED_NAME);
+	local = get_inherited(INHERITED_LOCAL_NAME);
 	param_warn(environ);
 	param_banner();
 	/* Files of a program with privileges are nothing for those who started it. */
@@ -110,7 +111,7 @@ EARLY_CODE static void start_once(void *arg)
 	if (params.handle_sigsegv)
 		signal_watch_faults();
 	sock_init(&hooks);
-	inherited_start(inherited);
+	inherited_start(inherited, local);
 }
 
 EARLY_CODE void start(void)

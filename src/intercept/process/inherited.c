@@ -17,6 +17,7 @@
 #include "base/sys.h"
 #include "intercept/wrap.h"
 #include "sock/share/exec_inherit.h"
+#include "sock/share/exec_local.h"
 
 #define TEXT_MAX (100 * 1024) /* the kernel's limit is 128 KiB */
 #define ITEM_MAX 64
@@ -61,14 +62,15 @@ EARLY_CODE bool inherited_read_item(const char **text, struct inherited_item *it
 	return true;
 }
 
-EARLY_CODE const char *inherited_take_variable(char **env)
+EARLY_CODE const char *inherited_take_variable(char **env, const char *name)
 {
+	size_t len = strlen(name);
 	const char *value = NULL;
 	char **to = env;
 
 	for (; env && *env; env++) {
-		if (!strncmp(*env, INHERITED_NAME "=", strlen(INHERITED_NAME) + 1))
-			value = *env + strlen(INHERITED_NAME) + 1;
+		if (!strncmp(*env, name, len) && (*env)[len] == '=')
+			value = *env + len + 1;
 		else
 			*to++ = *env;
 	}
@@ -103,22 +105,30 @@ EARLY_CODE static bool is_channel(const struct inherited_item *item)
 	       type == SOCK_SEQPACKET;
 }
 
+static void install(int fd, struct sock_ref ref)
+{
+	if (ref.sk && sock_twin(ref.sk) == fd)
+		fd_install(fd, ref);
+	else if (ref.sk)
+		fd_install_dup(fd, sock_twin(ref.sk), ref);
+}
+
 static void inherit(const struct inherited_item *item)
 {
-	struct sock_ref ref;
-
 	bool udp = is_same(item, IPPROTO_UDP);
 
 	if (fd_get(item->fd).sk || !(udp || is_same(item, IPPROTO_TCP)))
 		return;
 	signal_watch_faults();
-	ref = exec_inherit_add(item->fd, udp, item->number);
-	if (!ref.sk)
+	install(item->fd, exec_inherit_add(item->fd, udp, item->number));
+}
+
+static void inherit_local(const struct inherited_item *item)
+{
+	if (fd_get(item->fd).sk || item->number > INT_MAX || !is_same(item, IPPROTO_TCP))
 		return;
-	if (sock_twin(ref.sk) == item->fd)
-		fd_install(item->fd, ref);
-	else
-		fd_install_dup(item->fd, sock_twin(ref.sk), ref);
+	signal_watch_faults();
+	install(item->fd, exec_local_add(item->fd, (int)item->number));
 }
 
 static void inherit_all(const char *text)
@@ -202,11 +212,17 @@ EARLY_CODE static bool may_wait(const char *text)
 }
 
 /* The channel is hidden at once, so that the program cannot close it. */
-EARLY_CODE void inherited_start(const char *text)
+EARLY_CODE void inherited_start(const char *text, const char *local)
 {
 	const char *rest = text;
 	struct inherited_item channel;
 
+	if (local) {
+		inherited_take(
+			text); /* first, because it says which numbers of sockets are taken */
+		inherited_take_local(local);
+		return;
+	}
 	if (!text || strlen(text) >= WAITING_MAX - ITEM_MAX || !may_wait(text) ||
 	    !inherited_read_item(&rest, &channel) || !is_channel(&channel) || !fd_wipe()) {
 		inherited_take(text);
@@ -250,6 +266,15 @@ EARLY_CODE void inherited_take(const char *text)
 	if (inherited_read_item(&next, &item) && item.fd == INHERITED_ANYWHERE)
 		inherit_moved(text);
 	exec_inherit_done();
+}
+
+EARLY_CODE void inherited_take_local(const char *text)
+{
+	struct inherited_item item;
+
+	while (inherited_read_item(&text, &item))
+		inherit_local(&item);
+	exec_local_done();
 }
 
 /* ---- what a program inherits ------------------------------------------------------- */
@@ -309,13 +334,24 @@ EARLY_CODE static size_t count_env(char *const *env)
 	return n;
 }
 
-/* Memory for a copy of the environment with the variable. */
+/* A copy of the environment, without our variables. map NULL: no memory. */
 EARLY_CODE static struct inherited environment_make(char *const *env)
 {
 	struct inherited h = {.env = env, .channel = -1};
+	size_t n = count_env(env);
 
-	h.size = (count_env(env) + 2) * sizeof(*env) + TEXT_MAX;
+	h.size = (n + 3) * sizeof(*env) + 2 * TEXT_MAX;
 	h.map = mem_map(h.size);
+	if (!h.map)
+		return h;
+	h.end = h.map;
+	h.text = (char *)(h.end + n + 3);
+	if (n)
+		memcpy(h.end, env, n * sizeof(*env));
+	(void)inherited_take_variable(h.end, INHERITED_NAME);
+	(void)inherited_take_variable(h.end, INHERITED_LOCAL_NAME);
+	while (*h.end)
+		h.end++;
 	return h;
 }
 
@@ -325,25 +361,40 @@ static void environment_free(struct inherited *h)
 	h->map = NULL;
 }
 
-/* Makes the environment. False: no socket is inherited, and the channel must not be. */
+EARLY_CODE static void environment_add(struct inherited *h, char *variable)
+{
+	*h->end++ = variable;
+	h->env = h->map;
+}
+
+/* Adds the variable. False: no socket is inherited, and the channel must not be. */
 EARLY_CODE static bool environment_fill(struct inherited *h, const struct exec_channel *ch,
 					id_fn id_of, bool lent)
 {
-	size_t n = count_env(h->env);
-	char **copy = h->map, *at;
+	char *at = stpcpy(h->text, INHERITED_NAME "=");
 
-	h->text = (char *)(copy + n + 2);
-	if (n)
-		memcpy(copy, h->env, n * sizeof(*copy));
-	(void)inherited_take_variable(copy);
-	at = write_item(stpcpy(h->text, INHERITED_NAME "="), ch->fd, ch->fd, ch->last_id, ';');
+	at = write_item(at, ch->fd, ch->fd, ch->last_id, ';');
 	if (!write_sockets(at, h->text + TEXT_MAX, id_of, lent))
 		return false;
-	while (*copy)
-		copy++;
-	*copy = h->text;
-	h->env = h->map;
+	environment_add(h, h->text);
 	return true;
+}
+
+static uint64_t pack_local(struct sock_ref ref)
+{
+	int fd = exec_local_pack(ref);
+
+	return fd < 0 ? 0 : (uint64_t)fd;
+}
+
+/* Adds the variable of local connections, if there is any. */
+static void environment_add_local(struct inherited *h)
+{
+	char *text = h->text + TEXT_MAX;
+	char *at = stpcpy(text, INHERITED_LOCAL_NAME "=");
+
+	if (write_sockets(at, text + TEXT_MAX, pack_local, false))
+		environment_add(h, text);
 }
 
 /*
@@ -394,18 +445,51 @@ EARLY_CODE static bool leave_waiting(struct inherited *h, enum image image)
 		left = h->map && exec_inherit_begin_waiting(&ch);
 		if (left && !environment_fill(h, &ch, exec_inherit_waiting_id, false))
 			exec_inherit_undo_waiting();
-		if (h->map && h->env != h->map)
+		h->shares = left;
+		if (h->map && h->env != h->map) {
 			environment_free(h);
+			h->shares = false;
+		}
 	}
 	fork_stay_end();
 	return left;
 }
 
+/* Which local connections has the program descriptors of? True: there is any local connection. */
+static bool mark_local(void)
+{
+	bool any = exec_local_begin();
+
+	for (int fd = fd_next(0); any && fd >= 0; fd = fd_next(fd + 1)) {
+		struct sock_ref ref = fd_get(fd);
+
+		if (ref.sk && ref.sk->type != SOCK_TYPE_EPOLL &&
+		    !(sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC))
+			exec_local_stays(ref);
+	}
+	return any;
+}
+
+/* False: the program inherits nothing, and no local connection has to be open until exec. */
+static bool leave_to_program(struct inherited *h, bool local)
+{
+	struct exec_channel ch;
+
+	h->shares = exec_inherit_begin(&ch);
+	if (h->shares && !environment_fill(h, &ch, exec_inherit_id, false)) {
+		exec_inherit_undo();
+		h->shares = false;
+	}
+	if (local)
+		environment_add_local(h);
+	return h->shares || local;
+}
+
 EARLY_CODE struct inherited inherited_leave(enum image image, char *const *env)
 {
 	struct inherited h = {.env = env, .channel = -1};
-	struct exec_channel ch;
 	int saved = errno;
+	bool local;
 
 	if (image == IMAGE_NONE)
 		return h; /* exec fails, and must leave everything unchanged */
@@ -418,12 +502,10 @@ EARLY_CODE struct inherited inherited_leave(enum image image, char *const *env)
 		h = environment_make(env);
 	else
 		fetch_stdio();
-	if (h.map && !exec_inherit_begin(&ch)) {
+	h.left = true;
+	local = mark_local();
+	if (h.map && !leave_to_program(&h, local))
 		environment_free(&h);
-	} else if (h.map && !environment_fill(&h, &ch, exec_inherit_id, false)) {
-		exec_inherit_undo();
-		environment_free(&h);
-	}
 	exec_inherit_leave(h.map);
 	errno = saved;
 	return h;
@@ -433,15 +515,16 @@ int inherited_keep(const struct inherited *h)
 {
 	int saved = errno;
 
-	if (h->map) {
-		if (fork_stay()) {
-			exec_inherit_undo_waiting();
-			fork_stay_end();
-		} else {
-			exec_inherit_undo();
-		}
-		mem_unmap(h->map, h->size);
+	if (h->shares && fork_stay()) {
+		exec_inherit_undo_waiting();
+		fork_stay_end();
+	} else if (h->shares) {
+		exec_inherit_undo();
 	}
+	if (h->left)
+		exec_local_undo();
+	if (h->map)
+		mem_unmap(h->map, h->size);
 	errno = saved;
 	return -1;
 }

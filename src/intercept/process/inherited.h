@@ -7,9 +7,14 @@
  *
  *	VMA_INHERITED=CHANNEL,INODE,LAST;FD,INODE,ID;FD,INODE,ID...
  *
+ * Another one lists local connections, each with a descriptor that says where the former image left
+ * it (sock/share/exec_local.h):
+ *
+ *	VMA_INHERITED_LOCAL=FD,INODE,PACKED;FD,INODE,PACKED...
+ *
  * FD is INHERITED_ANYWHERE for a child of posix_spawn(), whose file actions may move
- * descriptors; it searches its own descriptors by INODE.  The variable is not trusted:
- * anybody can have set it, and programs without the library may have been executed in
+ * descriptors; it searches its own descriptors by INODE.  The variables are not trusted:
+ * anybody can have set them, and programs without the library may have been executed in
  * between.  An item whose descriptor is not the same file any more is ignored.
  *
  * Role		app, no lock held.
@@ -25,12 +30,13 @@
 #include "intercept/process/image.h"
 
 #define INHERITED_NAME "VMA_INHERITED"
+#define INHERITED_LOCAL_NAME "VMA_INHERITED_LOCAL"
 #define INHERITED_ANYWHERE INT_MAX
 
 struct inherited_item {
 	int fd;
 	uint64_t inode;
-	uint64_t number; /* ID, LAST */
+	uint64_t number; /* ID, LAST, PACKED */
 };
 
 /*
@@ -39,27 +45,32 @@ struct inherited_item {
  */
 bool inherited_read_item(const char **text, struct inherited_item *item);
 
-/* Removes the variable from the environment. Its value, or NULL. */
-const char *inherited_take_variable(char **env);
+/* Removes the variable of this name from the environment. Its value, or NULL. */
+const char *inherited_take_variable(char **env, const char *name);
 
 /*
- * At start, after sock_init(): text lists the sockets; NULL: none. They are taken over at the
- * first call that could be for one of them, or at once.
+ * At start, after sock_init(): text lists the sockets, local the local connections; NULL: none.
+ * They are taken over at the first call that could be for one of them, or at once.
  */
-void inherited_start(const char *text);
+void inherited_start(const char *text, const char *local);
 /* Are they still to be taken over? fork_adopt() does it, by inherited_begin(). */
 bool inherited_waits(void);
 void inherited_begin(void);
 /* Takes them over. */
 void inherited_take(const char *text);
+/* Takes the local connections over. */
+void inherited_take_local(const char *text);
 
 /* The environment of a program that inherits sockets. */
 struct inherited {
 	char *const *env; /* of the program; the caller's, if it inherits nothing */
-	char *text;	  /* the variable, in map */
+	char **end;	  /* of the copy in map, where variables are added */
+	char *text;	  /* the variables, in map */
 	void *map;	  /* memory of env; NULL: it inherits nothing */
 	size_t size;
 	int channel; /* inherited_lend(): the child's end of the channel */
+	bool shares; /* the channel to the parent becomes the program's */
+	bool left;   /* inherited_leave() prepared what exec closes, too */
 };
 
 /* Is there any socket to inherit, or anything to shut down before exec? */

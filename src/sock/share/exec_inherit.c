@@ -12,6 +12,7 @@
 #include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/move/kernel_handover.h"
+#include "sock/share/exec_local.h"
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
 
@@ -79,7 +80,7 @@ static bool is_to_hand_over(const struct inet_sock *so, bool connections)
 	return !sock_is_exported(&so->sk) && sock_has_owner(so) == connections;
 }
 
-static void hand_over_all(bool connections)
+static void hand_over_all(bool connections, bool inherits)
 {
 	struct rings_barrier barrier = {.n = 0};
 
@@ -93,7 +94,11 @@ static void hand_over_all(bool connections)
 	list_for_each_safe(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		if (is_to_hand_over(so, connections))
+		if (!is_to_hand_over(so, connections))
+			continue;
+		if (so->inet == INET_LOCAL)
+			exec_local_leave(so, inherits);
+		else
 			hand_over(so);
 	}
 }
@@ -103,8 +108,8 @@ void exec_inherit_leave(bool inherits)
 {
 	if (!control_lock())
 		return;
-	hand_over_all(false);
-	hand_over_all(true);
+	hand_over_all(false, inherits);
+	hand_over_all(true, inherits);
 	control_unlock();
 	if (!inherits)
 		sock_upcalls.exit();

@@ -6,7 +6,7 @@
  * the same channel.  The new image first names the sockets that it has; all others that
  * the process held are closed as far as other processes are concerned.  What is not
  * exported to the parent by then, and could not be given back to it, falls back to the
- * kernel: exec_inherit_leave().
+ * kernel: exec_inherit_leave(); for local connections see exec_local.h.
  *
  * Role		app, no ring held.  In the old image: exec_inherit_begin(), then
  *		exec_inherit_id() for each socket, then exec.  In the new image, before it
@@ -36,7 +36,8 @@ bool exec_inherit_begin(struct exec_channel *ch);
 uint64_t exec_inherit_id(struct sock_ref ref);
 /*
  * Sockets that are here and not inherited fall back to the kernel, whether exec succeeds or
- * not. inherits: some socket is inherited; if not, the library shuts down in this process.
+ * not; local connections by exec_local_leave(). inherits: some socket is inherited; if not, the
+ * library shuts down in this process.
  */
 void exec_inherit_leave(bool inherits);
 /* Fetches the connection if it is exported. Blocks for a second at most. */

@@ -240,28 +240,10 @@ static void tell_sender(struct receipt *r, uint64_t id)
 		channel_destroy(ch);
 }
 
-static struct inet_sock *create(int fd)
-{
-	struct inet_sock *so = sock_alloc(SOCK_TYPE_TCP);
-
-	if (!so)
-		return NULL;
-	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
-	sock_family_init(so, fd);
-	if (!sock_options_init(so, sock_kinds[INET_TCP])) {
-		sock_free(so);
-		return NULL;
-	}
-	so->verdict = VERDICT_ACCELERATED;
-	so->inet = INET_TCP;
-	transfer_blank(so);
-	return so;
-}
-
 /* Makes the exported socket, and its channel to the sender. NULL: no memory. */
 static struct inet_sock *create_exported(struct receipt *r)
 {
-	struct inet_sock *so = create(r->fd);
+	struct inet_sock *so = transfer_create(r->fd);
 	struct channel *ch;
 
 	if (!so)

@@ -269,6 +269,35 @@ static bool take_back(struct share_sink *sink, struct shared *s)
 	return !shared_settle(sink, s);
 }
 
+int shared_pack(struct share_sink *sink, struct shared *s)
+{
+	int rc = s->state == SHARED_HERE && !s->member ? sink->ops->export(sink, s, NULL) : -EINVAL;
+
+	if (rc)
+		return rc;
+	s->from = 0;
+	s->offered = false;
+	shared_set_state(s, SHARED_IN_TRANSIT);
+	return 0;
+}
+
+void shared_begin_packed(struct shared *s)
+{
+	assert(s->state == SHARED_EXPORTED && !s->toward);
+	s->state = SHARED_IN_TRANSIT;
+}
+
+bool shared_is_packed(const struct shared *s)
+{
+	return s->state == SHARED_IN_TRANSIT && !s->toward;
+}
+
+void shared_unpack(struct share_sink *sink, struct shared *s)
+{
+	assert(shared_is_packed(s));
+	(void)take_back(sink, s);
+}
+
 static bool offer(struct share_sink *sink, struct shared *s, struct channel *ch)
 {
 	if (!s->offered)

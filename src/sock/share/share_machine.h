@@ -13,7 +13,7 @@
  *
  * A connection has one owner, the process where it is SHARED_HERE; or it is in transit: in
  * the bytes of an export that was not answered.  In all other processes it is exported, and
- * toward is the direction of the owner.  A member is SHARED_HERE in each process that
+ * toward is the direction of the owner; in transit to the next image of this process, it is NULL.  A member is SHARED_HERE in each process that
  * receives for it, and exported in those that do not use it.  A process that closes one keeps it
  * while it receives, and while processes behind two of its channels hold it: their messages go
  * through this process.
@@ -88,7 +88,10 @@ struct share_sink_ops {
 
 	/* Was the connection read or written since the last call with note? */
 	bool (*used)(struct share_sink *sink, struct shared *s, bool note);
-	/* Makes the bytes that are sent to ch and kept; 0: the connection is gone from here. */
+	/*
+	 * Makes the bytes that are sent to ch (NULL: to the next image) and kept; 0: the connection
+	 * is gone from here.
+	 */
 	int (*export)(struct share_sink *sink, struct shared *s, struct channel *ch);
 	/* Imports the bytes that came with the message.  0: the connection is here; -errno. */
 	int (*import)(struct share_sink *sink, struct shared *s);
@@ -154,7 +157,10 @@ struct channel *shared_other_holder(struct share_sink *sink, uint64_t id,
  * connection or member at all (known), whether it is closed.
  */
 void shared_observe(struct shared *s, bool exported, bool known, bool closed);
-/* The only other function that writes s->state; traps at an edge that is not legal. */
+/*
+ * The only other function that writes the state of a socket that is shared; traps at an edge that is
+ * not legal.
+ */
 void shared_set_state(struct shared *s, enum shared_state next);
 void shared_set_toward(struct shared *s, struct channel *ch);
 
@@ -195,6 +201,16 @@ void shared_drop(struct share_sink *sink, struct shared *s);
 bool shared_settle(struct share_sink *sink, struct shared *s);
 /* The owner is gone: it is here and reset.  May drop s. */
 void shared_lose(struct share_sink *sink, struct shared *s);
+
+/* ---- exec: a connection goes on in the next image of this process ---- */
+
+/* Exports it to nobody: it is in transit until shared_unpack().  0 or -errno. */
+int shared_pack(struct share_sink *sink, struct shared *s);
+/* s is new and exported: its former image has packed it. */
+void shared_begin_packed(struct shared *s);
+bool shared_is_packed(const struct shared *s);
+/* It is here again, in this image or the next one; or lost.  May drop s. */
+void shared_unpack(struct share_sink *sink, struct shared *s);
 
 /* ---- members ---- */
 

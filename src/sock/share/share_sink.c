@@ -164,10 +164,11 @@ static bool sink_used(struct share_sink *sink, struct shared *s, bool note)
 static int sink_export(struct share_sink *sink, struct shared *s, struct channel *ch)
 {
 	struct inet_sock *so = sock_of(s);
-	int rc = transfer_export(so, ch->serial, so->id, &so->sharing->memfd);
+	int rc = transfer_export(so, ch ? ch->serial : 0, so->id, &so->sharing->memfd);
 
 	if (!rc)
-		log_debug("fd %d: the connection goes to another process", sock_twin(&so->sk));
+		log_debug("fd %d: the connection goes to another %s", sock_twin(&so->sk),
+			  ch ? "process" : "program");
 	return rc;
 }
 

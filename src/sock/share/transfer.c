@@ -10,6 +10,7 @@
 #include "net/netlink/netlink.h"
 #include "net/tcp/tcp_snapshot.h"
 #include "sock/core/access.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/quarantine.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local_move.h"
@@ -212,6 +213,24 @@ void transfer_blank(struct inet_sock *so)
 	control_assert_held();
 	tcp_part_init(so);
 	sock_become_exported(so);
+}
+
+struct inet_sock *transfer_create(int fd)
+{
+	struct inet_sock *so = sock_alloc(SOCK_TYPE_TCP);
+
+	if (!so)
+		return NULL;
+	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
+	sock_family_init(so, fd);
+	if (!sock_options_init(so, sock_kinds[INET_TCP])) {
+		sock_free(so);
+		return NULL;
+	}
+	so->verdict = VERDICT_ACCELERATED;
+	so->inet = INET_TCP;
+	transfer_blank(so);
+	return so;
 }
 
 /*
@@ -422,6 +441,17 @@ static int take_to_ring(struct inet_sock *so, const struct head *h, const uint8_
 		dst_resolve_neighbour(&found);
 	}
 	return rc;
+}
+
+bool transfer_is_local(int fd)
+{
+	struct local_snapshot snapshot;
+	struct head h;
+
+	if (!local_snapshot_is(fd) || local_snapshot_read(fd, &h, sizeof(h), &snapshot))
+		return false;
+	sys_close_fd(&snapshot.fd);
+	return is_sane(&h);
 }
 
 static int import_local(struct inet_sock *so, int fd)

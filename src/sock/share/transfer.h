@@ -56,6 +56,12 @@ void transfer_begin_exported(struct inet_sock *so);
 /* so is new and known to no other thread: makes it an exported connection. */
 void transfer_blank(struct inet_sock *so);
 
+/* A new exported connection of this twin, known to no other thread.  NULL: no memory. */
+struct inet_sock *transfer_create(int fd);
+
+/* Is fd what transfer_export() has made of a local connection?  Any descriptor may be asked for. */
+bool transfer_is_local(int fd);
+
 /* The owner died: so, which is exported, is here from now on and reset. */
 void transfer_lost(struct inet_sock *so);
 

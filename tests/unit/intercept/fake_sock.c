@@ -13,6 +13,7 @@
 #include "sock/core/extra/sock_extra.h"
 #include "sock/core/extra/xtreme.h"
 #include "sock/share/exec_inherit.h"
+#include "sock/share/exec_local.h"
 #include "sock/share/pass.h"
 #include "sock/wait/epoll.h"
 
@@ -243,6 +244,34 @@ struct sock_ref exec_inherit_add(int fd, bool udp, uint64_t id)
 }
 
 void exec_inherit_done(void)
+{
+}
+
+bool exec_local_begin(void)
+{
+	return false;
+}
+
+void exec_local_stays(struct sock_ref ref)
+{
+}
+
+int exec_local_pack(struct sock_ref ref)
+{
+	return -1;
+}
+
+void exec_local_undo(void)
+{
+}
+
+struct sock_ref exec_local_add(int fd, int packed)
+{
+	fake.n_local++;
+	return (struct sock_ref){NULL, 0};
+}
+
+void exec_local_done(void)
 {
 }
 

@@ -48,8 +48,9 @@ struct fake {
 	int kernel_fds; /* descriptors that were reported to the epoll set */
 	int forked;
 	int unprivileged, changed_root;
-	int slow_fork; /* sock_fork_child() yields so many times */
-	int n_opened;  /* calls of exec_inherit_open() */
+	int slow_fork;	  /* sock_fork_child() yields so many times */
+	int n_opened;	  /* calls of exec_inherit_open() */
+	unsigned n_local; /* calls of exec_local_add() */
 	nsec_t timeout;
 	char data[65536]; /* what send() got last, and what recv() returns */
 };

@@ -66,16 +66,18 @@ static void test_malformed_items_are_refused(void **state)
 
 static void test_the_variable_is_removed(void **state)
 {
-	char *env[] = {(char *)"A=1", (char *)"VMA_INHERITED=1,2,3", (char *)"VMA_INHERITED_NOT=1",
-		       (char *)"B=2", NULL};
+	char *env[] = {(char *)"A=1", (char *)"VMA_INHERITED=1,2,3",
+		       (char *)"VMA_INHERITED_LOCAL=4,5,6", (char *)"B=2", NULL};
 
-	assert_string_equal(inherited_take_variable(env), "1,2,3");
+	assert_string_equal(inherited_take_variable(env, INHERITED_NAME), "1,2,3");
 	assert_string_equal(env[0], "A=1");
-	assert_string_equal(env[1], "VMA_INHERITED_NOT=1");
+	assert_string_equal(env[1], "VMA_INHERITED_LOCAL=4,5,6");
 	assert_string_equal(env[2], "B=2");
 	assert_null(env[3]);
-	assert_null(inherited_take_variable(env));
-	assert_null(inherited_take_variable(NULL));
+	assert_null(inherited_take_variable(env, INHERITED_NAME));
+	assert_null(inherited_take_variable(NULL, INHERITED_NAME));
+	assert_string_equal(inherited_take_variable(env, INHERITED_LOCAL_NAME), "4,5,6");
+	assert_string_equal(env[1], "B=2");
 }
 
 static void take_nothing(int fd, uint64_t inode)
@@ -145,7 +147,7 @@ static void test_a_program_takes_what_it_inherits_at_its_first_call(void **state
 	snprintf(text, sizeof(text), "%d,%lu,1;%d,%lu,1", packets[0], inode_of(packets[0]), 1,
 		 inode_of(1));
 	fake.n_opened = 0;
-	inherited_start(text);
+	inherited_start(text, NULL);
 	memset(text, 0, sizeof(text)); /* as programs do that change their title */
 	assert_int_equal(fake.n_opened, 0);
 	assert_true(inherited_waits());
@@ -167,15 +169,55 @@ static void test_what_cannot_wait_is_taken_at_once(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, packets), 0);
 	snprintf(text, sizeof(text), "%d,%lu,1;%d,1,1", packets[0], inode_of(packets[0]), 1 << 16);
 	fake.n_opened = 0;
-	inherited_start(text);
+	inherited_start(text, NULL);
 	assert_int_equal(fake.n_opened, 1);
 	snprintf(text, sizeof(text), "%d,%lu,1", packets[0], inode_of(packets[0]));
 	while (strlen(text) < sizeof(text) - 10)
 		strcat(text, ";5,1,1");
-	inherited_start(text);
+	inherited_start(text, NULL);
 	assert_int_equal(fake.n_opened, 2);
-	inherited_start(NULL);
+	inherited_start(NULL, NULL);
 	assert_int_equal(fake.n_opened, 2);
+	close(packets[0]);
+	close(packets[1]);
+}
+
+/* How often it asks for a socket. */
+static unsigned takes_local(int fd, uint64_t inode, uint64_t packed)
+{
+	char text[100];
+
+	snprintf(text, sizeof(text), "%d,%lu,%lu", fd, inode, packed);
+	fake.n_local = 0;
+	inherited_start(NULL, text);
+	assert_int_equal(fd_next(0), -1);
+	return fake.n_local;
+}
+
+static void test_only_a_tcp_socket_that_was_listed_is_a_local_connection(void **state)
+{
+	int packets[2], tcp = sys_socket(AF_INET, SOCK_STREAM, 0);
+	int udp = sys_socket(AF_INET, SOCK_DGRAM, 0), hidden;
+	char text[100];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, packets), 0);
+	assert_int_equal(takes_local(tcp, inode_of(tcp), 5), 1);
+	assert_int_equal(takes_local(tcp, inode_of(tcp), INT_MAX), 1);
+	assert_int_equal(takes_local(tcp, inode_of(tcp), INT_MAX + 1ull), 0);
+	assert_int_equal(takes_local(tcp, inode_of(udp), 5), 0);
+	assert_int_equal(takes_local(udp, inode_of(udp), 5), 0);
+	assert_int_equal(takes_local(packets[0], inode_of(packets[0]), 5), 0);
+	assert_int_equal(takes_local(1000000, 1, 5), 0);
+	hidden = sys_fd_hide(tcp);
+	assert_int_equal(takes_local(hidden, inode_of(hidden), 5), 0);
+	/* What the parent has comes first, and at once. */
+	snprintf(text, sizeof(text), "%d,%lu,1", packets[0], inode_of(packets[0]));
+	fake.n_opened = 0;
+	inherited_start(text, "x");
+	assert_int_equal(fake.n_opened, 1);
+	assert_false(inherited_waits());
+	sys_close(hidden);
+	sys_close(udp);
 	close(packets[0]);
 	close(packets[1]);
 }
@@ -187,6 +229,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_missing_descriptors_are_not_inherited),
 	cmocka_unit_test(test_a_descriptor_that_is_no_channel_is_not_opened),
 	cmocka_unit_test(test_what_cannot_wait_is_taken_at_once),
+	cmocka_unit_test(test_only_a_tcp_socket_that_was_listed_is_a_local_connection),
 	cmocka_unit_test(test_a_program_takes_what_it_inherits_at_its_first_call),
 };
 

@@ -5,6 +5,7 @@
  */
 #include "sock/share/share_machine.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "tests/vma_test.h"
@@ -18,6 +19,7 @@ static struct {
 	struct shared s;
 	char text[300]; /* what the machine did */
 	bool kept, gone;
+	int fails; /* what export() and transit_over() return */
 } t;
 
 static void note(const char *what, const struct channel *ch, uint64_t flags)
@@ -94,10 +96,42 @@ static void forward(struct share_sink *sink, uint64_t id, struct channel *to, ui
 	to->pending++;
 }
 
+static void ask_later(struct share_sink *sink, struct shared *s)
+{
+	note("later", NULL, 0);
+}
+
+static bool used(struct share_sink *sink, struct shared *s, bool noted)
+{
+	return false;
+}
+
+static int export(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	note("exports", ch, 0);
+	return t.fails;
+}
+
+static int transit_over(struct share_sink *sink, struct shared *s, bool back)
+{
+	note(back ? "imports" : "over", NULL, 0);
+	return t.fails;
+}
+
+static void reset(struct share_sink *sink, struct shared *s)
+{
+	note("reset", NULL, 0);
+}
+
 static const struct share_sink_ops ops = {
 	.send = send,
 	.passed = passed,
+	.ask_later = ask_later,
 	.arrived = arrived,
+	.used = used,
+	.export = export,
+	.transit_over = transit_over,
+	.reset = reset,
 	.keep = keep,
 	.drop = drop,
 	.spread = spread,
@@ -283,6 +317,78 @@ static void test_what_waits_comes_back_from_a_rerouted_channel(void **state)
 	DID("");
 }
 
+static void begin_packed(void)
+{
+	t.s.member = false;
+	assert_int_equal(shared_pack(&t.sink, &t.s), 0);
+	DID("exports");
+	assert_true(shared_is_packed(&t.s));
+}
+
+static void test_what_is_packed_comes_back(void **state)
+{
+	begin_packed();
+	assert_int_equal(shared_pack(&t.sink, &t.s), -EINVAL);
+	DID("");
+	/* Whoever wants it meanwhile waits. */
+	shared_request(&t.sink, &t.s);
+	DID("later");
+	assert_false(shared_may_request(&t.sink, &t.s));
+	assert_false(shared_serve(&t.sink, &t.s, &t.a, ID));
+	DID("later");
+	assert_false(shared_settle(&t.sink, &t.s));
+	shared_unpack(&t.sink, &t.s);
+	DID("imports");
+	assert_int_equal(t.s.state, SHARED_HERE);
+	assert_false(shared_is_packed(&t.s));
+}
+
+static void test_the_next_image_unpacks(void **state)
+{
+	t.s = (struct shared){.id = ID, .state = SHARED_EXPORTED};
+	assert_false(shared_is_packed(&t.s));
+	shared_begin_packed(&t.s);
+	shared_observe(&t.s, true, true, false);
+	assert_true(shared_is_packed(&t.s));
+	shared_unpack(&t.sink, &t.s);
+	DID("imports");
+	assert_int_equal(t.s.state, SHARED_HERE);
+}
+
+static void test_what_cannot_be_packed_stays(void **state)
+{
+	assert_int_equal(shared_pack(&t.sink, &t.s), -EINVAL); /* a member */
+	t.s.member = false;
+	t.fails = -ENFILE;
+	assert_int_equal(shared_pack(&t.sink, &t.s), -ENFILE);
+	DID("exports");
+	assert_int_equal(t.s.state, SHARED_HERE);
+}
+
+static void test_what_cannot_be_unpacked_is_reset(void **state)
+{
+	begin_packed();
+	t.fails = -EPROTO;
+	shared_unpack(&t.sink, &t.s);
+	DID("imports, reset");
+	assert_int_equal(t.s.state, SHARED_HERE);
+	assert_false(t.gone);
+}
+
+/* By another thread, before exec failed. */
+static void test_what_was_closed_meanwhile_ends(void **state)
+{
+	idset_add(&t.a.closed, ID);
+	idset_add(&t.b.closed, ID);
+	begin_packed();
+	shared_close(&t.sink, &t.s);
+	assert_true(t.kept);
+	assert_false(t.gone);
+	shared_unpack(&t.sink, &t.s);
+	DID("imports");
+	assert_true(t.gone);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, fresh, end)
 
 static const struct CMUnitTest tests[] = {
@@ -296,6 +402,11 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_who_offers_without_having_closed_it_is_waited_for),
 	CASE(test_who_joins_keeps_no_direction),
 	CASE(test_what_waits_comes_back_from_a_rerouted_channel),
+	CASE(test_what_is_packed_comes_back),
+	CASE(test_the_next_image_unpacks),
+	CASE(test_what_cannot_be_packed_stays),
+	CASE(test_what_cannot_be_unpacked_is_reset),
+	CASE(test_what_was_closed_meanwhile_ends),
 };
 
 VMA_TEST_MAIN("share_machine", tests, NULL, NULL)

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/share/exec_local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "sock/core/kind.h"
+#include "sock/core/msg/family.h"
+#include "sock/core/sock_options.h"
+#include "sock/local/local_move.h"
+#include "sock/local/local_sock.h"
+#include "sock/share/share_internal.h"
+#include "sock/share/transfer.h"
+
+static struct inet_sock *sock_at(struct list *link)
+{
+	return container_of(link, struct inet_sock, link);
+}
+
+static bool is_packed(const struct inet_sock *so)
+{
+	return so->sharing && shared_is_packed(&so->sharing->shared) && so->sharing->memfd >= 0;
+}
+
+/* ---- this image -------------------------------------------------------------------- */
+
+bool exec_local_begin(void)
+{
+	bool any = false;
+
+	if (!control_lock())
+		return false;
+	list_for_each(link, sock_list()) {
+		struct inet_sock *so = sock_at(link);
+
+		if (so->inet == INET_LOCAL)
+			so->shm.stays = false;
+		any |= so->inet == INET_LOCAL;
+	}
+	control_unlock();
+	return any;
+}
+
+void exec_local_stays(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+
+	if (!control_lock())
+		return;
+	if (sock_ref_valid(ref) && so->inet == INET_LOCAL)
+		so->shm.stays = true;
+	control_unlock();
+}
+
+/* It may have been accepted, which nobody has seen so far. */
+static void look(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (so->inet == INET_LOCAL)
+		local_conn_look(so);
+	ring_release_cold(ring);
+}
+
+static void pack(struct inet_sock *so)
+{
+	struct shared *s;
+	int rc;
+
+	share_init();
+	look(so);
+	if (!share_may_export(so) || share_other_holder(so, NULL))
+		return;
+	sock_twin_prepare(so); /* the next image does not know how */
+	s = share_of(so);
+	rc = s ? shared_pack(share_sink(), s) : -ENOMEM;
+	if (rc)
+		log_debug("fd %d: the connection cannot be prepared for exec: %s",
+			  sock_twin(&so->sk), strerrordesc_np(-rc));
+}
+
+int exec_local_pack(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	int fd = -1;
+
+	if (!control_lock())
+		return -1;
+	if (sock_ref_valid(ref) && so->inet == INET_LOCAL)
+		pack(so);
+	if (sock_ref_valid(ref) && is_packed(so))
+		fd = so->sharing->memfd;
+	if (fd >= 0 && sys_fcntl(fd, F_SETFD, 0))
+		fd = -1;
+	control_unlock();
+	return fd;
+}
+
+/* The kernel connects to the same address. */
+static void connect_by_kernel(struct inet_sock *so)
+{
+	int fd = sock_twin(&so->sk), flags = sys_fcntl(fd, F_GETFL, 0);
+	struct endpoint to = so->remote;
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	local_disconnect(so, false);
+	ring_release_cold(ring);
+	sys_fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	sock_twin_connect(so, &to);
+	sys_fcntl(fd, F_SETFL, flags);
+	(void)sock_leave(so, VERDICT_EXECUTED);
+}
+
+static void warn(const struct inet_sock *so)
+{
+	static bool warned; /* control lock */
+
+	if (!warned)
+		log_box(LOG_WARNING,
+			"Descriptor %d is not inherited by the program that is executed.\n"
+			"It is a connection through shared memory (VMA_LOCAL), which only a\n"
+			"program with the library can go on with.  It is closed.",
+			sock_twin(&so->sk));
+	warned = true;
+}
+
+static void reset(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	local_conn_close(so, true);
+	ring_release_cold(ring);
+}
+
+static void closes_with_exec(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (so->inet == INET_LOCAL && so->shm.shared)
+		local_move_execs(so, true);
+	ring_release_cold(ring);
+}
+
+void exec_local_leave(struct inet_sock *so, bool inherits)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	look(so);
+	if (!so->shm.stays && !inherits)
+		return;
+	if (!so->shm.stays) {
+		closes_with_exec(so);
+	} else if (!so->shm.established && !so->shm.ended) {
+		connect_by_kernel(so);
+	} else {
+		warn(so);
+		if (!share_other_holder(so, NULL))
+			reset(so);
+		sock_close_locked(sock_ref_of(so));
+	}
+}
+
+/* ---- this image, if exec fails; or the next one --------------------------------------- */
+
+static void unpack(const struct list *list)
+{
+	list_for_each_safe(link, list) {
+		struct inet_sock *so = sock_at(link);
+
+		if (is_packed(so))
+			shared_unpack(share_sink(), &so->sharing->shared);
+	}
+}
+
+static void stay_open(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (so->inet == INET_LOCAL && so->shm.shared)
+		local_move_execs(so, false);
+	ring_release_cold(ring);
+}
+
+void exec_local_undo(void)
+{
+	if (!control_lock())
+		return;
+	list_for_each(link, sock_list()) {
+		if (sock_at(link)->inet == INET_LOCAL)
+			stay_open(sock_at(link));
+	}
+	share_init();
+	unpack(sock_list());
+	unpack(&share_process.kept); /* what another thread closed meanwhile */
+	control_unlock();
+}
+
+/* ---- the next image ------------------------------------------------------------------ */
+
+/* Another descriptor of the socket came before: one of the last that were added. */
+static struct inet_sock *find(uint64_t cookie)
+{
+	const struct list *list = sock_list();
+
+	for (struct list *link = list->prev; link != list; link = link->prev) {
+		if (is_packed(sock_at(link)) && sock_at(link)->sharing->cookie == cookie)
+			return sock_at(link);
+	}
+	return NULL;
+}
+
+/* Consumes packed. */
+static struct inet_sock *create(int fd, int packed, uint64_t cookie)
+{
+	struct inet_sock *so = transfer_create(fd);
+
+	if (so && !share_begin_toward(so, NULL)) {
+		sock_free(so);
+		so = NULL;
+	}
+	if (!so) {
+		sys_close(packed);
+		return NULL;
+	}
+	shared_begin_packed(&so->sharing->shared);
+	so->sharing->memfd = sys_fd_hide(packed);
+	so->sharing->cookie = cookie;
+	(void)share_nonblock_now(so);
+	sock_list_add(so);
+	return so;
+}
+
+struct sock_ref exec_local_add(int fd, int packed)
+{
+	struct sock_ref none = {NULL, 0};
+	struct inet_sock *so = NULL;
+	uint64_t cookie;
+
+	if (!control_lock())
+		return none;
+	clock_init(); /* this is the first socket here */
+	share_init();
+	cookie = share_cookie(fd);
+	if (sys_fd_is_hidden(packed))
+		so = find(cookie);
+	else if (packed != fd && transfer_is_local(packed))
+		so = create(fd, packed, cookie);
+	control_unlock();
+	return so ? sock_ref_of(so) : none;
+}
+
+void exec_local_done(void)
+{
+	if (!control_lock())
+		return;
+	share_init();
+	unpack(sock_list());
+	control_unlock();
+}

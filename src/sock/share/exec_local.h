@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Local connections of a process that executes a program.
+ *
+ * The kernel cannot serve them, so the next image goes on with them itself: each one that the
+ * program has a descriptor of, and no other process holds, is packed, which means exported to
+ * nobody (share_machine.h).  The next image inherits the descriptor of what was exported, and
+ * imports that at its start; if exec fails, this image does.  One that the program has no
+ * descriptor of stays here, and its peer knows that it is closed if this process ends
+ * (local_move_execs()).
+ *
+ *	this image				the next image
+ *	exec_local_begin()
+ *	exec_local_stays() ...
+ *	exec_local_pack() ...
+ *	exec_local_leave() ...
+ *	exec ---------------------------------> exec_local_add() ...
+ *	exec_local_undo(), if that fails	exec_local_done()
+ *
+ * Role		app, no ring held; exec_local_leave(): control lock.
+ */
+#ifndef SOCK_SHARE_EXEC_LOCAL_H
+#define SOCK_SHARE_EXEC_LOCAL_H
+
+#include "sock/core/sock.h"
+
+struct inet_sock;
+
+/* Is any local connection here? */
+bool exec_local_begin(void);
+/* The program has a descriptor of this socket. */
+void exec_local_stays(struct sock_ref ref);
+/*
+ * If it is a local connection that can go on in the next image: a descriptor, not close-on-exec,
+ * that the image needs; the same one at each call.  Else -1.
+ */
+int exec_local_pack(struct sock_ref ref);
+/*
+ * so is a local connection that is still here.  inherits: the program has the library, and some
+ * socket; else the library shuts down next, in order.  What stays is reset, with a warning, unless
+ * other processes hold it; what only connects is left to the kernel.
+ */
+void exec_local_leave(struct inet_sock *so, bool inherits);
+/* exec failed: what was packed is here again. */
+void exec_local_undo(void);
+
+/*
+ * New image: fd is a TCP socket of the program, packed what exec_local_pack() returned, which is
+ * consumed.  Returns the socket, made at the first call for it; ref.sk NULL: packed is something
+ * else, or there is no memory.
+ */
+struct sock_ref exec_local_add(int fd, int packed);
+/* New image: all were added. */
+void exec_local_done(void);
+
+#endif

@@ -1,0 +1,465 @@
+"""Connections on one host whose process executes a program.
+
+    local_exec.py serve PORT WORD    accepts, and does what the word says
+    local_exec.py image WORD ARG...  the program that it executes
+    local_exec.py client PORT WORD   prints what it sees
+
+Words: see the functions serve_WORD, image_WORD and client_WORD.
+"""
+import errno
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+HOST = "127.0.0.1"
+LOTS = 100000
+
+
+def line(sock):
+    text = b""
+    while not text.endswith(b"\n"):
+        more = sock.recv(1)
+        if not more:
+            break
+        text += more
+    return text
+
+
+def read_all(sock, n):
+    text = b""
+    while len(text) < n:
+        more = sock.recv(n - len(text))
+        if not more:
+            break
+        text += more
+    return text
+
+
+def numbered(n):
+    return b"".join(b"%07d " % i for i in range(n // 8))
+
+
+def echo_lines(sock):
+    while text := line(sock):
+        sock.sendall(text)
+
+
+def echoes(sock, n):
+    right = 0
+    for i in range(n):
+        sock.sendall(b"%06d\n" % i)
+        right += line(sock) == b"%06d\n" % i
+    return right
+
+
+def until_end(sock):
+    """What arrives, and how it ends."""
+    text = b""
+    try:
+        while more := sock.recv(65536):
+            text += more
+    except ConnectionResetError:
+        return text, "reset"
+    return text, "end"
+
+
+def become(word, *args, env=None):
+    """Executes the image of this word; sockets stay open."""
+    argv = [sys.executable, __file__, "image", word]
+    for arg in args:
+        if isinstance(arg, socket.socket):
+            arg.set_inheritable(True)
+            arg = arg.fileno()
+        argv.append(str(arg))
+    os.execve(sys.executable, argv, os.environ if env is None else env)
+
+
+def of(fd):
+    return socket.socket(fileno=int(fd))
+
+
+def fails_late(word, *socks):
+    """An exec that the library prepares, and that the kernel refuses."""
+    try:
+        become(word, *socks, "x" * 200000)
+    except OSError as e:
+        return e.errno == errno.E2BIG
+    return False
+
+
+def accept(listener):
+    return listener.accept()[0]
+
+
+# unread: bytes that nobody has read stay in order, in both directions, and so does the number.
+
+
+def serve_unread(listener):
+    sock = accept(listener)
+    read_all(sock, LOTS // 2)
+    sock.sendall(numbered(LOTS))
+    become("unread", sock, sock.fileno(), os.getpid())
+
+
+def image_unread(fd, same, pid):
+    sock = of(fd)
+    whole = read_all(sock, LOTS // 2) == numbered(LOTS)[LOTS // 2 :]
+    addresses = sock.getsockname()[0] == sock.getpeername()[0] == HOST
+    hidden = not any("INHERITED" in name for name in os.environ)
+    sock.sendall(b"%d %d %d %d\n" % (whole, addresses, fd == same, hidden and int(pid) == os.getpid()))
+    echo_lines(sock)
+
+
+def client_unread(port):
+    sock = connect(port)
+    sock.sendall(numbered(LOTS))
+    print(read_all(sock, LOTS) == numbered(LOTS), line(sock).decode().strip(), echoes(sock, 100))
+    sock.shutdown(socket.SHUT_WR)
+    print(sock.recv(1))
+
+
+# chain: one image after the other; none keeps more than the last one.
+
+
+def serve_chain(listener):
+    become("chain", accept(listener), 20)
+
+
+def image_chain(fd, n):
+    sock = of(fd)
+    count = len(os.listdir("/proc/self/fd"))
+    text = line(sock)
+    sock.sendall(b"%d %s" % (count, text))
+    if text and int(n):
+        become("chain", sock, int(n) - 1)
+
+
+def client_chain(port):
+    sock = connect(port)
+    counts = []
+    for i in range(21):
+        sock.sendall(b"%d\n" % i)
+        count, text = line(sock).split()
+        assert int(text) == i
+        counts.append(int(count))
+    print(len(counts), counts[1] == counts[-1], until_end(sock))
+
+
+# both: the client executes a program at the same time.
+
+
+def serve_both(listener):
+    sock = accept(listener)
+    line(sock)
+    sock.sendall(b"go\n")
+    become("both", sock)
+
+
+def image_both(fd):
+    echo_lines(of(fd))
+
+
+def client_both(port):
+    sock = connect(port)
+    sock.sendall(b"go\n")
+    line(sock)
+    become("both_client", sock)
+
+
+def image_both_client(fd):
+    print(echoes(of(fd), 100))
+
+
+# itself: both ends are in one process.
+
+
+def client_itself(port):
+    listener = socket.create_server((HOST, port + 1000))
+    one = socket.create_connection((HOST, port + 1000))
+    other = accept(listener)
+    other.sendall(b"unread\n")
+    become("itself", one, other)
+
+
+def image_itself(a, b):
+    one, other = of(a), of(b)
+    text = line(one)
+    thread = threading.Thread(target=echo_lines, args=(other,))
+    thread.start()
+    print(text, echoes(one, 100))
+    one.close()
+    thread.join()
+
+
+# copies: two descriptors of one connection, of which the first is not inherited.
+
+
+def serve_copies(listener):
+    sock = accept(listener)
+    become("copies", sock.dup(), sock.dup())
+
+
+def image_copies(a, b):
+    one, other = of(a), of(b)
+    echo = line(one)
+    one.close()
+    other.sendall(echo)
+    echo_lines(other)
+
+
+def client_copies(port):
+    print(echoes(connect(port), 10))
+
+
+# closes: what exec closes ends as by close().
+
+
+def serve_closes(listener):
+    kept, closed, unread = accept(listener), accept(listener), accept(listener)
+    line(closed)
+    closed.sendall(b"written")
+    unread.sendall(b"written")
+    select.select([unread], [], [])
+    become("closes", kept)
+
+
+def image_closes(fd):
+    echo_lines(of(fd))
+
+
+def client_closes(port):
+    kept, closed, unread = connect(port), connect(port), connect(port)
+    unread.sendall(b"not read\n")
+    closed.sendall(b"read\n")
+    print(until_end(closed), until_end(unread), echoes(kept, 10))
+    try:
+        closed.send(b"x")
+        closed.send(b"x")
+    except BrokenPipeError:
+        print("broken")
+
+
+# fails: an exec that fails leaves all as it was, for other threads, too.
+
+
+def serve_fails(listener):
+    sock, closed = accept(listener), accept(listener)
+    texts = []
+    thread = threading.Thread(target=lambda: texts.append(line(closed)))
+    thread.start()
+    failed = all(fails_late("fails", sock) for _ in range(5))
+    sock.sendall(b"%d\n" % failed)
+    echo_lines(sock)
+    thread.join()
+    closed.sendall(texts[0])
+    echo_lines(closed)
+    listener.close()
+    select.select([], [], [])
+
+
+def client_fails(port):
+    sock, closed = connect(port), connect(port)
+    sock.sendall(numbered(80) + b"\n")
+    said = line(sock), line(sock) == numbered(80) + b"\n", echoes(sock, 10)
+    sock.close()
+    closed.sendall(b"to the thread\n")
+    print(*said, line(closed), echoes(closed, 10))
+    # Its process is killed: exec has not closed it.
+    closed.sendall(b"not read")
+    os.kill(int(sys.argv[4]), signal.SIGKILL)
+    print(until_end(closed))
+
+
+# plain: a program without the library.
+
+
+def serve_plain(listener):
+    sock, closed = accept(listener), accept(listener)
+    sock.sendall(b"written")
+    closed.sendall(b"written")
+    sock.set_inheritable(True)
+    os.execve("/bin/sleep", ["sleep", "1000"], {"A": "1"})
+
+
+def client_plain(port):
+    sock, closed = connect(port), connect(port)
+    began = time.monotonic()
+    print(until_end(sock), until_end(closed), "soon" if time.monotonic() - began < 4 else "late")
+
+
+# other: the program is taken for one with the library, but begins without local connections.
+
+
+def serve_other(listener):
+    sock = accept(listener)
+    sock.sendall(b"written")
+    become("other", sock, env=dict(os.environ, VMA_LOCAL="0"))
+
+
+def image_other(fd):
+    try:
+        print(of(fd).recv(1), flush=True)
+    except OSError as e:
+        print(errno.errorcode[e.errno], flush=True)
+    select.select([], [], [])
+
+
+def client_other(port):
+    began = time.monotonic()
+    print(until_end(connect(port)), "in time" if time.monotonic() - began < 20 else "late")
+
+
+# children: programs that children execute leave the parent's connection alone.
+
+
+def serve_children(listener):
+    sock = accept(listener)
+    sock.set_inheritable(True)
+    for text in [line(sock) for _ in range(5)]:
+        subprocess.run(["/bin/true"], check=True)
+        subprocess.run(["/bin/true"], check=True, close_fds=False)
+        os.waitpid(os.posix_spawn("/bin/true", ["true"], os.environ), 0)
+        sock.sendall(text)
+    echo_lines(sock)
+
+
+def client_children(port):
+    sock = connect(port)
+    for i in range(5):
+        sock.sendall(b"%d\n" % i)
+    print([int(line(sock)) for _ in range(5)], echoes(sock, 10))
+
+
+# killed: the peer is killed before the program begins.
+
+
+def serve_killed(listener):
+    sock = accept(listener)
+    pid = int(line(sock))
+    os.kill(pid, signal.SIGKILL)
+    become("killed", sock)
+
+
+def image_killed(fd):
+    print(until_end(of(fd)), flush=True)
+    select.select([], [], [])
+
+
+def client_killed(port):
+    sock = connect(port)
+    sock.sendall(b"%d\nunread" % os.getpid())
+    select.select([], [], [])
+
+
+# exits: the program ends at once.
+
+
+def serve_exits(listener):
+    sock = accept(listener)
+    sock.sendall(b"written")
+    become("exits", sock)
+
+
+def image_exits(fd):
+    pass
+
+
+def client_exits(port):
+    print(until_end(connect(port)))
+
+
+# many: as many as fit.
+
+
+def serve_many(listener):
+    socks = [accept(listener) for _ in range(200)]
+    for i, sock in enumerate(socks):
+        sock.sendall(b"%d\n" % i)
+    become("many", *socks)
+
+
+def image_many(*fds):
+    for fd in fds:
+        sock = of(fd)
+        sock.sendall(b"again\n")
+        sock.close()
+
+
+def client_many(port):
+    socks = [connect(port) for _ in range(200)]
+    print(sum(until_end(sock) == (b"%d\nagain\n" % i, "end") for i, sock in enumerate(socks)))
+
+
+# connecting: there is no room for it at the listener; the kernel connects it.
+
+
+def serve_connecting(listener):
+    signal.sigwait([signal.SIGUSR1])
+    for text in (b"first\n", b"second\n"):
+        accept(listener).sendall(text)
+
+
+def client_connecting(port):
+    first, sock = connect(port), socket.socket()
+    sock.setblocking(False)
+    assert sock.connect_ex((HOST, port)) == errno.EINPROGRESS
+    become("connecting", sys.argv[4], first, sock)
+
+
+def image_connecting(pid, *fds):
+    first, sock = [of(fd) for fd in fds]
+    os.kill(int(pid), signal.SIGUSR1)
+    sock.setblocking(True)
+    print(line(first), line(sock))
+
+
+# made_up: an environment that says what is not so; it begins without the library.
+
+
+def client_made_up(_):
+    listener = socket.create_server((HOST, 0))
+    sock = socket.create_connection(listener.getsockname())
+    other = accept(listener)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    theirs.send(b"message")
+    reads, _ = os.pipe()
+    fd, inode = sock.fileno(), os.fstat(sock.fileno()).st_ino
+    for inherited in (ours.fileno(), fd, other.fileno(), reads):
+        os.set_inheritable(inherited, True)
+    packed = (ours.fileno(), fd, other.fileno(), reads, 0, 999, 2**31, 2**62)
+    text = ";".join("%d,%d,%d" % (fd, inode, number) for number in packed) + ";999,1,2;x"
+    env = dict(os.environ, LD_PRELOAD=sys.argv[4], VMA_INHERITED_LOCAL=text, LIBVMA_DESCENDANT="1")
+    become("made_up", sock, other, ours, env=env)
+
+
+def image_made_up(a, b, c):
+    one, other, ours = of(a), of(b), of(c)
+    one.sendall(b"text\n")
+    hidden = not any("INHERITED" in name for name in os.environ)
+    print(line(other), ours.recv(100), hidden)
+
+
+def connect(port):
+    return socket.create_connection((HOST, port))
+
+
+def main():
+    what = sys.argv[1]
+    if what == "image":
+        globals()["image_" + sys.argv[2]](*sys.argv[3:])
+    elif what == "client":
+        globals()["client_" + sys.argv[3]](int(sys.argv[2]))
+    else:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        room = 0 if sys.argv[3] == "connecting" else 256
+        listener = socket.create_server((HOST, int(sys.argv[2])), backlog=room)
+        print("ready", flush=True)
+        globals()["serve_" + sys.argv[3]](listener)
+
+
+main()

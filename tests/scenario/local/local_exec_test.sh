@@ -1,0 +1,74 @@
+#!/bin/bash
+# Connections on one host whose process executes a program go on in that program.
+self=$(realpath -s "$0")
+cd "${self%/*}/../../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+
+needs /usr/bin/python3
+[[ -n $lib ]] || die "it needs the library"
+netns_new s
+export VMA_LOCAL=1
+port=7000
+ends() { echo /usr/bin/python3 tests/scenario/local/local_exec.py "$@"; }
+segments() { in_ns s awk '/^Tcp: [0-9]/ { print $11 }' /proc/net/snmp; }
+
+# asks WORD ARGUMENT...: what the client of a new server says.
+asks() {
+	port=$((port + 1))
+	netns_spawn $netns_tmp/server s "$lib" $(ends serve $port "$1") || die "no server: $(< $netns_tmp/server)"
+	server=$spawned
+	says "$1" $server
+}
+says() {
+	netns_run s "$lib" timeout 60 $(ends client $port "$@") > $netns_tmp/said
+}
+is() {
+	[[ $(tr '\n' ' ' < "$1") == "$2 " ]] || { echo "     it says: $(< "$1")"; return 1; }
+}
+said() { is $netns_tmp/said "$1"; }
+ended() { await 30 is_gone $server; }
+stops() {
+	kill -KILL $server
+	ended
+}
+
+before=$(segments)
+asks unread
+check "unread bytes stay in order, both go on, with the same descriptor" said "True 1 1 1 1 100 b''"
+check "... and the program ends" ended
+asks chain
+check "twenty programs in turn, without a descriptor more" said "21 True (b'', 'end')"
+asks both
+check "both ends execute a program" said 100
+port=$((port + 1))
+says itself
+check "both ends are in one process" said "b'unread\\n' 100"
+asks copies
+check "two descriptors of one connection" said 10
+asks closes
+check "exec closes it: a normal close, or a reset if bytes are unread" said "(b'written', 'end') (b'written', 'reset') 10 broken"
+asks fails
+check "an exec that fails changes nothing" said "b'1\\n' True 10 b'to the thread\\n' 10 (b'', 'reset')"
+asks plain
+check "a program without the library: the peer gets a reset soon; what exec closes ends" said "(b'written', 'reset') (b'written', 'end') soon"
+stops
+asks other
+check "a program that cannot use it: the peer gets a reset, in time" said "(b'written', 'reset') in time"
+check "... and the program, too" await 10 is $netns_tmp/server "ready ECONNRESET"
+stops
+asks children
+check "programs of children leave it alone" said "[0, 1, 2, 3, 4] 10"
+asks killed
+check "the peer is killed: the program reads what had arrived, and gets a reset" await 10 is $netns_tmp/server "ready (b'unread', 'reset')"
+stops
+asks exits
+check "the program ends at once: a normal close" said "(b'written', 'end')"
+asks many
+check "200 connections" said 200
+check "the kernel saw no segment" test "$(segments)" == "$before"
+asks connecting
+check "a connection that is not established goes to the kernel" said "b'first\\n' b'second\\n'"
+netns_run s "" timeout 60 $(ends client 0 made_up "${SAN_RUNTIME:+$SAN_RUNTIME:}$lib") > $netns_tmp/said
+check "a made-up environment changes nothing" said "b'text\\n' b'message' True"
+verdict
