@@ -755,6 +755,41 @@ static int execute_closing(void *arg)
 	return 1;
 }
 
+static int execute_keeping(void *arg)
+{
+	static char data[100000];
+	int closed = tcp_pair();
+
+	send(closed, data, sizeof(data), 0);
+	close(closed);
+	become_stdio(*(int *)arg);
+	by_execv();
+	return 1;
+}
+
+/* What was closed before ends as it would without exec, also if a program inherits something. */
+static void keeper_closes_server(void)
+{
+	int fd = tcp_pair();
+
+	join(spawn(execute_keeping, &fd));
+	close(fd);
+}
+
+static void keeper_closes_client(void)
+{
+	static char data[100000];
+	int kept = tcp_pair(), closed = tcp_pair();
+
+	SAY(recv(closed, data, sizeof(data), MSG_WAITALL));
+	expect_end(closed);
+	close(closed);
+	ping(kept, "hello");
+	SAY(shutdown(kept, SHUT_WR));
+	expect_end(kept);
+	close(kept);
+}
+
 /* Connections that exec closes, or that were closed before, end as they would without exec. */
 static void owner_closes_server(void)
 {
@@ -926,6 +961,7 @@ const struct behaviour execs_behaviours[] = {
 	{"owner_peer_ended", owner_peer_ended_server, owner_peer_ended_client, KERNEL},
 	{"owner_ended", owner_ended_server, owner_ended_client, KERNEL},
 	{"owner_closes", owner_closes_server, owner_closes_client, KERNEL},
+	{"keeper_closes", keeper_closes_server, keeper_closes_client, OURS},
 	{"owner_listener", owner_listener_server, listener_client, KERNEL},
 	{"owner_datagrams", owner_datagrams_server, owner_datagrams_client, KERNEL},
 	{"owner_fails", owner_fails_server, pings_client, OURS},

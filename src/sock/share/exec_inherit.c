@@ -15,8 +15,18 @@
 #include "sock/share/exec_local.h"
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
+#include "sock/tcp/tcp_orphans.h"
+#include "sock/udp/udp_pace.h"
 
 #define OFFER_MAX NSEC_PER_SEC
+#define ORPHANS_MAX (2 * NSEC_PER_SEC) /* as at exit */
+
+static void sleep_a_little(void)
+{
+	struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
+
+	sys_ppoll(NULL, 0, &ts, NULL);
+}
 
 /* ---- the old image ----------------------------------------------------------------- */
 
@@ -103,6 +113,20 @@ static void hand_over_all(bool connections, bool inherits)
 	}
 }
 
+/*
+ * What the program has closed or sent ends as it would without exec: until peers have acknowledged
+ * it, for a while.  The internal thread polls the rings.
+ */
+static void wait_for_orphans(void)
+{
+	nsec_t deadline = clock_now() + ORPHANS_MAX;
+
+	while ((__atomic_load_n(&tcp_orphans[TCP_ORPHAN_UNACKED], __ATOMIC_RELAXED) ||
+		__atomic_load_n(&udp_pace_waiting, __ATOMIC_RELAXED)) &&
+	       clock_now() < deadline)
+		sleep_a_little();
+}
+
 /* Listeners first: connections covered by a listener's flow get flows of their own by that. */
 void exec_inherit_leave(bool inherits)
 {
@@ -111,7 +135,9 @@ void exec_inherit_leave(bool inherits)
 	hand_over_all(false, inherits);
 	hand_over_all(true, inherits);
 	control_unlock();
-	if (!inherits)
+	if (inherits)
+		wait_for_orphans();
+	else
 		sock_upcalls.exit();
 }
 
@@ -124,10 +150,8 @@ void exec_inherit_fetch(struct sock_ref ref)
 /* Meanwhile the internal thread answers requests for what was offered. */
 static void wait_a_little(void)
 {
-	struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
-
 	control_unlock();
-	sys_ppoll(NULL, 0, &ts, NULL);
+	sleep_a_little();
 }
 
 bool exec_inherit_begin(struct exec_channel *ch)

@@ -37,7 +37,8 @@ uint64_t exec_inherit_id(struct sock_ref ref);
 /*
  * Sockets that are here and not inherited fall back to the kernel, whether exec succeeds or
  * not; local connections by exec_local_leave(). inherits: some socket is inherited; if not, the
- * library shuts down in this process.
+ * library shuts down in this process, in order. What was closed before ends first, for 2 seconds at
+ * most.
  */
 void exec_inherit_leave(bool inherits);
 /* Fetches the connection if it is exported. Blocks for a second at most. */
