@@ -9,6 +9,7 @@
 #include "sock/core/kind.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
+#include "sock/local/local.h"
 #include "sock/local/local_move.h"
 #include "sock/local/local_sock.h"
 #include "sock/share/share_internal.h"
@@ -73,7 +74,8 @@ static void pack(struct inet_sock *so)
 
 	share_init();
 	look(so);
-	if (!share_may_export(so) || share_other_holder(so, NULL))
+	/* A program of another user does not reach the peer's process. */
+	if (!share_may_export(so) || share_other_holder(so, NULL) || !local_available())
 		return;
 	sock_twin_prepare(so); /* the next image does not know how */
 	s = share_of(so);

@@ -248,29 +248,26 @@ def client_closes(port):
 
 
 def serve_fails(listener):
-    sock, closed = accept(listener), accept(listener)
-    texts = []
-    thread = threading.Thread(target=lambda: texts.append(line(closed)))
-    thread.start()
+    sock, closed, report = [accept(listener) for _ in range(3)]
+    threads = [threading.Thread(target=echo_lines, args=(s,)) for s in (sock, closed)]
+    for thread in threads:
+        thread.start()
     failed = all(fails_late("fails", sock) for _ in range(5))
-    sock.sendall(b"%d\n" % failed)
-    echo_lines(sock)
-    thread.join()
-    closed.sendall(texts[0])
-    echo_lines(closed)
+    report.sendall(b"%d\n" % failed)
+    for thread in threads:
+        thread.join()
     listener.close()
     select.select([], [], [])
 
 
 def client_fails(port):
-    sock, closed = connect(port), connect(port)
+    sock, closed, report = [connect(port) for _ in range(3)]
     sock.sendall(numbered(80) + b"\n")
-    said = line(sock), line(sock) == numbered(80) + b"\n", echoes(sock, 10)
+    said = line(report), line(sock) == numbered(80) + b"\n", echoes(sock, 10)
     sock.close()
     closed.sendall(b"to the thread\n")
     print(*said, line(closed), echoes(closed, 10))
     # Its process is killed: exec has not closed it.
-    closed.sendall(b"not read")
     os.kill(int(sys.argv[4]), signal.SIGKILL)
     print(until_end(closed))
 
@@ -290,6 +287,22 @@ def client_plain(port):
     sock, closed = connect(port), connect(port)
     began = time.monotonic()
     print(until_end(sock), until_end(closed), "soon" if time.monotonic() - began < 4 else "late")
+
+
+# user: the process has changed its user, so a program does not reach the peer's process.
+
+
+def serve_user(listener):
+    sock = accept(listener)
+    sock.sendall(b"written")
+    sock.set_inheritable(True)
+    os.setuid(65534)
+    os.execv("/bin/sleep", ["sleep", "1000"])
+
+
+def client_user(port):
+    began = time.monotonic()
+    print(until_end(connect(port)), "soon" if time.monotonic() - began < 4 else "late")
 
 
 # other: the program is taken for one with the library, but begins without local connections.

@@ -53,6 +53,9 @@ check "an exec that fails changes nothing" said "b'1\\n' True 10 b'to the thread
 asks plain
 check "a program without the library: the peer gets a reset soon; what exec closes ends" said "(b'written', 'reset') (b'written', 'end') soon"
 stops
+asks user
+check "a program of another user: likewise" said "(b'written', 'reset') soon"
+stops
 asks other
 check "a program that cannot use it: the peer gets a reset, in time" said "(b'written', 'reset') in time"
 check "... and the program, too" await 10 is $netns_tmp/server "ready ECONNRESET"
