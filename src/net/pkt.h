@@ -22,6 +22,11 @@ struct pkt;
 
 struct pkt_pool {
 	void (*put)(struct pkt_pool *pool, struct pkt *pkt);
+	/*
+	 * Puts one or more packets of the pool from the first one of a list on; returns the rest of
+	 * the list.  NULL: put() does it.
+	 */
+	struct pkt *(*put_some)(struct pkt_pool *pool, struct pkt *list);
 	unsigned flags;
 };
 
@@ -98,6 +103,21 @@ static inline void pkt_free(struct pkt *pkt)
 	pkt->pool->put(pkt->pool, pkt);
 }
 
+/* Frees packets that are linked by next. */
+static inline void pkt_free_list(struct pkt *list)
+{
+	while (list) {
+		struct pkt_pool *pool = list->pool;
+		struct pkt *next = list->next;
+
+		if (pool->put_some)
+			next = pool->put_some(pool, list);
+		else
+			pool->put(pool, list);
+		list = next;
+	}
+}
+
 /* Appends to a list that is linked by next.  *tail means nothing while *head is NULL. */
 static inline void pkt_append(struct pkt **head, struct pkt **tail, struct pkt *pkt)
 {
@@ -107,6 +127,17 @@ static inline void pkt_append(struct pkt **head, struct pkt **tail, struct pkt *
 	else
 		*head = pkt;
 	*tail = pkt;
+}
+
+/* The same for packets from first to last, which are linked already; the last one's next is NULL. */
+static inline void pkt_append_run(struct pkt **head, struct pkt **tail, struct pkt *first,
+				  struct pkt *last)
+{
+	if (*head)
+		(*tail)->next = first;
+	else
+		*head = first;
+	*tail = last;
 }
 
 static inline uint8_t *pkt_payload(const struct pkt *pkt)

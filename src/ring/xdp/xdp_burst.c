@@ -69,6 +69,29 @@ void xdp_pool_put(struct pkt_pool *pool, struct pkt *pkt)
 	free_push(q, (uint32_t)(pkt - q->pkts));
 }
 
+struct pkt *xdp_pool_put_some(struct pkt_pool *pool, struct pkt *list)
+{
+	struct xdp_queue *q = container_of(pool, struct xdp_queue, base.pool);
+	unsigned n = q->free.n, before = n, max = q->free_max;
+	uint32_t *frames = q->free.frames;
+	const struct pkt *pkts = q->pkts;
+	struct pkt *next = list->next;
+
+	if (port_give_back(&q->base, list))
+		return next;
+	do {
+		next = list->next;
+		frames[n++] = (uint32_t)(list - pkts);
+		list = next;
+	} while (n <= max && list && list->pool == pool);
+	q->held -= n - before;
+	q->free.n = n;
+	q->base.frames_free += n - before;
+	if (__builtin_expect(n > max, 0))
+		xdp_give_some(q);
+	return list;
+}
+
 /* ---- receive ---------------------------------------------------------------- */
 
 /* Only in zero-copy mode does the driver need a wake-up when there are new frames. */
@@ -95,49 +118,76 @@ static __attribute__((noinline)) void refill(struct xdp_queue *q, struct xdp_soc
 	wake_fill(q, i);
 }
 
-/* The packet of a frame that the queue may hold. */
-static inline struct pkt *take(struct xdp_queue *q, const struct xdp_desc *desc)
+/*
+ * What receiving reads of a queue, and does not change.  A copy stays in registers: the compiler does not
+ * know that no packet is part of the queue.
+ */
+struct rx_view {
+	uint8_t *umem;
+	struct pkt *pkts;
+	struct pkt_pool *pool;
+	uint64_t *owner;
+	uint64_t held_word;
+	uint64_t nframes;
+	unsigned frame_shift;
+};
+
+static inline struct rx_view view_of(struct xdp_queue *q)
 {
-	uint32_t mask = (1u << q->frame_shift) - 1;
-	uint64_t frame = desc->addr >> q->frame_shift;
-	struct pkt *pkt = &q->pkts[frame];
+	return (struct rx_view){
+		.umem = q->umem,
+		.pkts = q->pkts,
+		.pool = &q->base.pool,
+		.owner = q->owner,
+		.held_word = q->held_word,
+		.nframes = q->nframes,
+		.frame_shift = q->frame_shift,
+	};
+}
+
+/* A whole frame that exists? */
+static inline bool is_plain(const struct rx_view *view, const struct xdp_desc *desc)
+{
+	return !(desc->options & XDP_PKT_CONTD) && desc->addr >> view->frame_shift < view->nframes;
+}
+
+/* The packet of a plain frame; the caller counts it. */
+static inline struct pkt *take(const struct rx_view *view, const struct xdp_desc *desc)
+{
+	uint32_t mask = (1u << view->frame_shift) - 1;
+	uint64_t addr = desc->addr, frame = addr >> view->frame_shift;
+	struct pkt *pkt = &view->pkts[frame];
 
 	/* Before the entry is released: see is_drained() in xdp_group_service.c. */
-	__atomic_store_n(&q->owner[frame], q->held_word, __ATOMIC_RELAXED);
-	q->held++;
-	pkt->frame = q->umem + desc->addr;
+	__atomic_store_n(&view->owner[frame], view->held_word, __ATOMIC_RELAXED);
+	pkt->frame = view->umem + addr;
 	pkt->frame_len = desc->len;
-	pkt->room = mask + 1 - ((uint32_t)desc->addr & mask);
-	pkt->pool = &q->base.pool;
+	pkt->room = mask + 1 - ((uint32_t)addr & mask);
+	pkt->pool = view->pool;
 	pkt->stamp = 0;
 	pkt->flags = 0;
 	__builtin_prefetch(pkt->frame);
 	return pkt;
 }
 
-/* A whole frame that exists, and the queue's packets do not hold too many. */
-static inline bool is_plain(const struct xdp_queue *q, const struct xdp_sock *s,
-			    const struct xdp_desc *desc)
-{
-	return !(desc->options & XDP_PKT_CONTD) && !s->in_big &&
-	       desc->addr >> q->frame_shift < q->nframes && q->held < q->held_max;
-}
-
 /* NULL: it is a piece, or it was dropped. */
 static struct pkt *take_any(struct xdp_queue *q, struct xdp_sock *s, const struct xdp_desc *desc)
 {
+	struct rx_view view = view_of(q);
 	uint64_t frame = desc->addr >> q->frame_shift;
 
 	if ((desc->options & XDP_PKT_CONTD) || s->in_big)
 		return xdp_big_add(q, s, desc);
-	if (is_plain(q, s, desc))
-		return take(q, desc);
+	if (is_plain(&view, desc) && q->held < q->held_max) {
+		q->held++;
+		return take(&view, desc);
+	}
 	if (frame < q->nframes)
 		xdp_take_back(q, (uint32_t)frame);
 	return NULL;
 }
 
-/* rx_descs() from descriptor i on, which is not plain. */
+/* rx_descs() from descriptor i on, which is not plain, or too many are held. */
 static __attribute__((noinline)) int rx_rest(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx,
 					     uint32_t n, struct pkt **pkts, uint32_t i)
 {
@@ -150,17 +200,44 @@ static __attribute__((noinline)) int rx_rest(struct xdp_queue *q, struct xdp_soc
 	return (int)got;
 }
 
+/* Makes packets of n descriptors, as far as they are plain; returns their number. */
+static inline __attribute__((always_inline)) uint32_t take_plain(struct xdp_queue *q,
+								 const struct xdp_desc *descs,
+								 uint32_t mask, uint32_t idx,
+								 uint32_t n, struct pkt **pkts)
+{
+	struct rx_view view = view_of(q);
+	uint32_t i = 0;
+
+	for (; i < n; i++) {
+		const struct xdp_desc *desc = &descs[(idx + i) & mask];
+
+		if (__builtin_expect(!is_plain(&view, desc), 0))
+			break;
+		pkts[i] = take(&view, desc);
+	}
+	q->held += i;
+	return i;
+}
+
+/* With the registers that a loop needs. */
+static __attribute__((noinline)) uint32_t take_many(struct xdp_queue *q, const struct xdp_sock *s,
+						    uint32_t idx, uint32_t n, struct pkt **pkts)
+{
+	return take_plain(q, s->rx.ring, s->rx.mask, idx, n, pkts);
+}
+
 /* Makes packets of n descriptors; returns their number, less than n if some are pieces. */
 static inline __attribute__((always_inline)) int
 rx_descs(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx, uint32_t n, struct pkt **pkts)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		const struct xdp_desc *desc = xsk_ring_cons__rx_desc(&s->rx, idx + i);
+	uint32_t i = 0;
 
-		if (__builtin_expect(!is_plain(q, s, desc), 0))
-			return rx_rest(q, s, idx, n, pkts, i);
-		pkts[i] = take(q, desc);
-	}
+	if (__builtin_expect(!s->in_big && q->held + n <= q->held_max, 1))
+		i = n == 1 ? take_plain(q, s->rx.ring, s->rx.mask, idx, 1, pkts)
+			   : take_many(q, s, idx, n, pkts);
+	if (__builtin_expect(i < n, 0))
+		return rx_rest(q, s, idx, n, pkts, i);
 	return (int)n;
 }
 

@@ -548,6 +548,7 @@ bool xdp_arm(struct port_queue *q);
 /* The stack has more than free_max frames: gives half of that and more to the pool. */
 void xdp_give_some(struct xdp_queue *q);
 void xdp_pool_put(struct pkt_pool *pool, struct pkt *pkt);
+struct pkt *xdp_pool_put_some(struct pkt_pool *pool, struct pkt *list);
 /* Puts a received frame on the stack that did not become a packet. */
 void xdp_take_back(struct xdp_queue *q, uint32_t frame);
 /* Computes base.frames_free, since other members change the pool. */

@@ -367,6 +367,7 @@ int xdp_open_queue(struct port *base, struct port_queue **out, char why[PORT_WHY
 	q->base.port = base;
 	q->base.ops = base->ops;
 	q->base.pool.put = xdp_pool_put;
+	q->base.pool.put_some = xdp_pool_put_some;
 	rc = open_queue(port, q, why);
 	if (rc) {
 		close_queue(port, q);
