@@ -278,8 +278,9 @@ bool frame_predict(struct frame_prediction *prediction, const struct flow_key *k
 	prediction->from = addr_v4_of(&key->remote);
 	prediction->to = load64(to);
 	prediction->is_udp = key->proto == IPPROTO_UDP;
-	prediction->pseudo =
-		(uint64_t)prediction->from + addr_v4_of(&key->local) + htons(key->proto);
+	prediction->addrs = (uint64_t)prediction->from + addr_v4_of(&key->local);
+	prediction->pseudo = prediction->addrs + htons(key->proto);
+	prediction->pseudo16 = csum_fold(prediction->pseudo);
 	return true;
 }
 
@@ -306,14 +307,14 @@ static __attribute__((noinline)) bool is_udp_summed(struct pkt *pkt, size_t tota
 }
 
 /* Nothing is called on the way of a datagram within the host. */
-static inline bool is_udp_predicted(struct pkt *pkt, unsigned flags, size_t total, uint64_t pseudo)
+INTO_FRAME bool is_udp_predicted(struct pkt *pkt, unsigned flags, size_t total, uint64_t pseudo)
 {
 	const uint8_t *udp = pkt->frame + AT_L4;
 	size_t len = ntohs(load16(udp + 4));
 
 	if (len - UDP_HDR > total - IP4_HDR - UDP_HDR)
 		return false;
-	pseudo += htons((uint16_t)len);
+	pseudo += load16(udp + 4);
 	if (!is_partial(pseudo, load16(udp + 6), flags))
 		return is_udp_summed(pkt, total, len, pseudo);
 	set_predicted(pkt, total, UDP_HDR, len - UDP_HDR);
@@ -329,6 +330,13 @@ static __attribute__((noinline)) bool is_tcp_predicted(struct pkt *pkt, unsigned
 		return false;
 	set_predicted(pkt, total, pkt->off - (size_t)AT_L4, pkt->len);
 	return true;
+}
+
+/* ip4_csum_good() of a frame whose addresses are those of the prediction. */
+INTO_FRAME bool is_header_summed(const uint8_t *frame, const struct frame_prediction *prediction)
+{
+	return folds_to_ones((uint64_t)load32(frame + ETH_HDR) + load32(frame + ETH_HDR + 4) +
+			     load32(frame + ETH_HDR + 8) + prediction->addrs);
 }
 
 bool frame_is_predicted(struct pkt *pkt, unsigned flags, const struct frame_prediction *prediction)
@@ -347,11 +355,123 @@ bool frame_is_predicted(struct pkt *pkt, unsigned flags, const struct frame_pred
 	/* The shortest one has a header of UDP.  A smaller one is a large number here. */
 	if (total - IP4_HDR - UDP_HDR > pkt->frame_len - AT_L4 - UDP_HDR)
 		return false;
-	if (!(pkt->flags & PKT_CSUM_OK) && !ip4_csum_good(frame + ETH_HDR, IP4_HDR))
+	if (!(pkt->flags & PKT_CSUM_OK) && !is_header_summed(frame, prediction))
 		return false;
 	if (prediction->is_udp)
 		return is_udp_predicted(pkt, flags, total, prediction->pseudo);
 	return is_tcp_predicted(pkt, flags, total, prediction->pseudo);
+}
+
+/* l3, l4, off and len of a datagram with this length in its header, in the order of memory: one store. */
+#define PARSED_UDP(length)                                        \
+	(((uint64_t)(length) << 48) - ((uint64_t)UDP_HDR << 48) + \
+	 ((uint64_t)ETH_HDR | (uint64_t)AT_L4 << 16 | (uint64_t)(AT_L4 + UDP_HDR) << 32))
+
+_Static_assert(offsetof(struct pkt, l4) == offsetof(struct pkt, l3) + 2 &&
+		       offsetof(struct pkt, off) == offsetof(struct pkt, l3) + 4 &&
+		       offsetof(struct pkt, len) == offsetof(struct pkt, l3) + 6 &&
+		       __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	       "as PARSED_UDP");
+
+/*
+ * frame_is_predicted() of most datagrams, without a call: nothing is behind them in the IP packet, and
+ * the port has verified the checksums, or the UDP checksum is one of the pseudo-header alone.  False: it
+ * may be so all the same, and pkt is unchanged.
+ */
+INTO_FRAME bool is_simple_udp(struct pkt *pkt, unsigned flags,
+			      const struct frame_prediction *prediction)
+{
+	const uint8_t *frame = pkt->frame;
+	uint32_t csum;
+	uint64_t parsed;
+	uint16_t len;
+
+	if (pkt->frame_len < AT_L4 + UDP_HDR)
+		return false;
+	if ((((load64(frame + AT_TYPE) ^ prediction->type) & load64(type_mask)) |
+	     ((load64(frame + AT_PROTO) ^ prediction->proto) & load64(proto_mask)) |
+	     (load64(frame + AT_TO) ^ prediction->to) |
+	     (load32(frame + AT_FROM) ^ prediction->from)) != 0)
+		return false;
+	len = ntohs(load16(frame + AT_L4 + 4));
+	/* A length below that of the header is a large number here. */
+	if (ntohs(load16(frame + ETH_HDR + 2)) != len + IP4_HDR ||
+	    (uint32_t)len - UDP_HDR > pkt->frame_len - AT_L4 - UDP_HDR)
+		return false;
+	if (!(pkt->flags & PKT_CSUM_OK)) {
+		if (!is_header_summed(frame, prediction))
+			return false;
+		/* As is_partial().  It is not 0, because no pseudo-header's sum is. */
+		csum = prediction->pseudo16 + load16(frame + AT_L4 + 4);
+		csum += csum >> 16;
+		if (!(flags & FRAME_PARTIAL_CSUM) || (uint16_t)csum != load16(frame + AT_L4 + 6))
+			return false;
+	}
+	parsed = PARSED_UDP(len);
+	memcpy(&pkt->l3, &parsed, sizeof(parsed));
+	pkt->frame_len = AT_L4 + len;
+	return true;
+}
+
+/* A run is made of two: of simple datagrams, and of any. */
+struct making {
+	struct pkt **pkts, **end; /* the next one, and the end */
+	struct pkt **link;	  /* of the last one */
+	uint64_t bytes;
+};
+
+/* flags is a constant. */
+INTO_FRAME void add_simple(struct making *m, unsigned flags,
+			   const struct frame_prediction *prediction)
+{
+	const struct frame_prediction p = *prediction; /* no packet is part of the copies */
+	struct making at = *m;
+
+	while (at.pkts < at.end) {
+		struct pkt *pkt = *at.pkts;
+		uint32_t len = pkt->frame_len;
+
+		if (!is_simple_udp(pkt, flags, &p))
+			break;
+		at.pkts++;
+		at.bytes += len;
+		*at.link = pkt;
+		at.link = &pkt->next;
+	}
+	*m = at;
+}
+
+static __attribute__((noinline)) void add_simple_udp(struct making *m, unsigned flags,
+						     const struct frame_prediction *prediction)
+{
+	if (flags & FRAME_PARTIAL_CSUM)
+		add_simple(m, FRAME_PARTIAL_CSUM, prediction);
+	else
+		add_simple(m, 0, prediction);
+}
+
+struct frame_run frame_run_predicted(struct pkt **pkts, unsigned n, unsigned flags,
+				     const struct frame_prediction *prediction)
+{
+	struct pkt *first;
+	struct making m = {pkts, pkts + n, &first, 0};
+
+	/* Where one is not simple, most others are not either: they are not tried. */
+	if (prediction->is_udp)
+		add_simple_udp(&m, flags, prediction);
+	while (m.pkts < m.end) {
+		struct pkt *pkt = *m.pkts;
+		uint32_t len = pkt->frame_len;
+
+		if (!frame_is_predicted(pkt, flags, prediction))
+			break;
+		m.pkts++;
+		m.bytes += len;
+		*m.link = pkt;
+		m.link = &pkt->next;
+	}
+	*m.link = NULL;
+	return (struct frame_run){m.bytes, (unsigned)(m.pkts - pkts)};
 }
 
 /* ---- parsed packets ------------------------------------------------------------------- */

@@ -84,7 +84,9 @@ struct frame_prediction {
 	uint64_t to;	/* from offset 30: destination and ports */
 	uint32_t from;	/* at offset 26: source */
 	bool is_udp;
-	uint64_t pseudo; /* sum of the pseudo-header without length */
+	uint32_t pseudo16; /* pseudo, folded */
+	uint64_t addrs;	   /* sum of the addresses */
+	uint64_t pseudo;   /* sum of the pseudo-header without length */
 };
 
 /* False: frames with this key are not predicted (IPv6). */
@@ -95,6 +97,19 @@ bool frame_predict(struct frame_prediction *prediction, const struct flow_key *k
  * may have it all the same; pkt is unchanged: call frame_parse().
  */
 bool frame_is_predicted(struct pkt *pkt, unsigned flags, const struct frame_prediction *prediction);
+
+/* Packets in turn with one key. */
+struct frame_run {
+	uint64_t bytes; /* of their frames as they arrived, with padding */
+	unsigned n;
+};
+
+/*
+ * The first ones of n packets that frame_is_predicted() is true of: they are as it leaves them, and linked
+ * by next, the last one's NULL.  The others are unchanged.
+ */
+struct frame_run frame_run_predicted(struct pkt **pkts, unsigned n, unsigned flags,
+				     const struct frame_prediction *prediction);
 
 /* Source and destination of a parsed packet, without scope: that is where it arrived. */
 struct endpoint frame_source(const struct pkt *pkt);

@@ -34,6 +34,11 @@ struct flow {
 	 * by one.  With chains set, next of a single packet is NULL.
 	 */
 	bool chains : 1;
+	/*
+	 * The same for packets with one key that came in turn, at once and not at the end of the
+	 * burst: a run.  But deliver() drops what it does not take, if it takes the first one.
+	 */
+	bool runs : 1;
 	bool shared : 1; /* embedded in a struct shared_flow */
 	/*
 	 * No other socket of the host has the local address and port: an entry of the port
@@ -118,6 +123,12 @@ static inline bool flow_goes_straight(const struct flow *flow)
 {
 	return flow_key_is_exact(&flow->key) && !flow->chains &&
 	       !addr_is_multicast(&flow->key.local);
+}
+
+/* Does deliver() take runs?  Of several receivers each one may be another function. */
+static inline bool flow_takes_runs(const struct flow *flow)
+{
+	return flow->runs && !flow->shared;
 }
 
 struct flow *flow_find_slow(struct flow_table *table, const struct flow_key *key);

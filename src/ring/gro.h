@@ -23,21 +23,24 @@ struct gro {
 	struct gro_stream stream[GRO_STREAMS]; /* n are set */
 };
 
-/* pkt->next is NULL.  False: there are `max` other streams already; the caller still owns pkt. */
-static inline bool gro_add(struct gro *gro, struct flow *flow, struct pkt *pkt)
+/*
+ * Packets from first to last, linked by next; the last one's is NULL.  False: there are `max` other
+ * streams already; the caller still owns them.
+ */
+static inline bool gro_add(struct gro *gro, struct flow *flow, struct pkt *first, struct pkt *last)
 {
 	struct gro_stream *s = gro->stream, *end = s + gro->n;
 
 	while (s < end && s->flow != flow)
 		s++;
 	if (s < end) {
-		s->last->next = pkt;
-		s->last = pkt;
+		s->last->next = first;
+		s->last = last;
 		return true;
 	}
 	if (gro->n == gro->max)
 		return false;
-	*s = (struct gro_stream){flow, pkt, pkt};
+	*s = (struct gro_stream){flow, first, last};
 	gro->n++;
 	return true;
 }

@@ -80,7 +80,7 @@ static inline __attribute__((always_inline)) enum drop deliver(struct ring *ring
 							       struct pkt *pkt, struct gro *gro,
 							       nsec_t now)
 {
-	if (gro && flow->chains && gro_add(gro, flow, pkt))
+	if (gro && flow->chains && gro_add(gro, flow, pkt, pkt))
 		return DROP_NONE;
 	if (__builtin_expect(must_check(ring, flow, key), 0)) {
 		deliver_open(ring, flow, key, pkt, now);
@@ -156,17 +156,55 @@ static void deliver_each(struct ring *ring, struct flow *flow, struct pkt *pkt, 
 	}
 }
 
-static void receive_burst(struct ring *ring, struct pkt **pkts, int n, nsec_t now)
+/* Packets from first to last, in turn, have the key of the recent flow. */
+static void receive_run(struct ring *ring, struct pkt *first, struct pkt *last, struct gro *gro,
+			nsec_t now)
 {
+	struct flow_table *flows = &ring->flows;
+	struct flow *flow = flows->recent.flow;
+	enum drop reason;
+
+	if (flow->chains && gro_add(gro, flow, first, last))
+		return;
+	if (first != last && flow_takes_runs(flow) && !must_check(ring, flow, flows->recent.key) &&
+	    flow->deliver(ring, flow, first, now) == DROP_NONE)
+		return;
+	for (struct pkt *next; first; first = next) {
+		next = first->next;
+		first->next = NULL;
+		if (__builtin_expect(flows->recent.flow != flow, 0)) { /* it has ended */
+			receive_other(ring, first, NULL, now);
+			continue;
+		}
+		reason = deliver(ring, flow, flows->recent.key, first, NULL, now);
+		if (__builtin_expect(reason != DROP_NONE, 0))
+			drop(ring, first, reason, flows->recent.flow ? flows->recent.key : NULL);
+	}
+}
+
+static __attribute__((noinline)) void receive_burst(struct ring *ring, struct pkt **pkts,
+						    unsigned n, nsec_t now)
+{
+	struct flow_table *flows = &ring->flows;
 	struct gro gro; /* not cleared: it is large */
+	struct frame_run run;
 
 	gro.n = 0;
 	gro.max = (unsigned)params.gro_streams_max; /* GRO_STREAMS at most: param_list.h */
-	for (int i = 0; i < n; i++) {
-		if (i + 1 < n)
-			__builtin_prefetch(pkts[i + 1]->frame);
+	for (unsigned i = 0; i < n; i += run.n) {
+		run.n = 0;
+		if (flows->recent.is_predicted)
+			run = frame_run_predicted(pkts + i, n - i, ring->parse_flags,
+						  &flows->recent.prediction);
+		if (run.n) {
+			ring->stats.rx_bytes += run.bytes;
+			receive_run(ring, pkts[i], pkts[i + run.n - 1], &gro, now);
+			continue;
+		}
+		run.n = 1;
 		ring->stats.rx_bytes += pkts[i]->frame_len;
-		receive(ring, pkts[i], &gro, now);
+		pkts[i]->next = NULL;
+		receive_other(ring, pkts[i], &gro, now);
 	}
 	for (unsigned i = 0; i < gro.n; i++) {
 		const struct gro_stream *s = &gro.stream[i];
@@ -233,16 +271,17 @@ int ring_poll(struct ring *ring)
 		ring->stats.rx_bytes += pkts[0]->frame_len;
 		receive(ring, pkts[0], NULL, ring->now);
 	} else if (n > 1) {
-		receive_burst(ring, pkts, n, ring->now);
+		receive_burst(ring, pkts, (unsigned)n, ring->now);
 	}
 	if (__builtin_expect(n > (int)ring->stats.most, 0))
 		ring->stats.most = (uint64_t)n;
 	ring->stats.rx_frames += (unsigned)n;
 	if (!list_empty(&ring->work))
 		ring_run_work(ring);
-	wheel_run(&ring->wheel, ring->now);
-	if (!list_empty(&ring->work))
+	if (wheel_next(&ring->wheel) <= ring->now) {
+		wheel_run(&ring->wheel, ring->now);
 		ring_run_work(ring);
+	}
 	return n;
 }
 

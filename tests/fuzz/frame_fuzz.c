@@ -55,6 +55,7 @@ static void check_prediction(struct pkt pkt, unsigned flags, enum drop why,
 			     const struct pkt *parsed, const struct flow_key *parsed_key)
 {
 	struct frame_prediction prediction;
+	struct pkt again = pkt, *one = &again;
 	const struct pkt before = pkt;
 	struct flow_key key;
 	bool want;
@@ -66,6 +67,8 @@ static void check_prediction(struct pkt pkt, unsigned flags, enum drop why,
 	REQUIRE(frame_predict(&prediction, &key));
 	REQUIRE(frame_is_predicted(&pkt, flags, &prediction) == want);
 	REQUIRE(!memcmp(&pkt, want ? parsed : &before, sizeof(pkt)));
+	REQUIRE(frame_run_predicted(&one, 1, flags, &prediction).n == want);
+	REQUIRE(!memcmp(&again, want ? parsed : &before, sizeof(pkt)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

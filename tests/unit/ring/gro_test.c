@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets of one burst that are delivered as chains. */
+/* Packets of one burst that are delivered as chains, or as runs. */
 #include "ring/gro.h"
 
 #include "base/mem.h"
@@ -196,6 +196,121 @@ static void test_no_more_streams_than_allowed(void **state)
 	assert_int_equal(t[0].calls, 3);
 }
 
+/* ---- runs ------------------------------------------------------------------------------- */
+
+static void add_run(struct taker *t, unsigned peer)
+{
+	*t = (struct taker){.flow = {.key = key_of(peer), .deliver = take, .runs = true}};
+	assert_int_equal(ring_flow_add(&fix->ring, &t->flow), 0);
+}
+
+/* Two packets in turn predict the next one. */
+static void test_packets_in_turn_come_in_a_run(void **state)
+{
+	struct taker a;
+
+	add_run(&a, 1);
+	for (unsigned i = 0; i < 6; i++)
+		arrive(1, i);
+	assert_int_equal(ring_poll(&fix->ring), 6);
+	assert_int_equal(a.calls, 3);
+	assert_int_equal(a.sizes[2], 4);
+	for (unsigned i = 0; i < 6; i++)
+		assert_int_equal(a.numbers[i], i);
+	assert_int_equal(fix->ring.stats.rx_frames, 6);
+}
+
+static struct taker *last; /* the flow that has had the latest packet */
+static unsigned n_turns;
+
+static enum drop take_turn(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	n_turns += last != (struct taker *)flow;
+	last = (struct taker *)flow;
+	return take(ring, flow, pkt, now);
+}
+
+/* A run ends where another flow's packet comes, and is not put off behind it. */
+static void test_a_run_keeps_the_order_among_flows(void **state)
+{
+	struct taker a, b;
+
+	add_run(&a, 1);
+	add_run(&b, 2);
+	a.flow.deliver = b.flow.deliver = take_turn;
+	last = NULL;
+	n_turns = 0;
+	for (unsigned i = 0; i < 16; i++)
+		arrive(i / 4 % 2 ? 2 : 1, i);
+	assert_int_equal(ring_poll(&fix->ring), 16);
+	assert_int_equal(n_turns, 4);
+	assert_int_equal(a.got, 8);
+	assert_int_equal(b.got, 8);
+	assert_true(a.calls < 8);
+	for (unsigned i = 1; i < 8; i++) {
+		assert_true(a.numbers[i] > a.numbers[i - 1]);
+		assert_true(b.numbers[i] > b.numbers[i - 1]);
+	}
+}
+
+static void test_a_run_that_is_refused_comes_one_by_one(void **state)
+{
+	struct taker a;
+
+	add_run(&a, 1);
+	a.refuses = true;
+	for (unsigned i = 0; i < 6; i++)
+		arrive(1, i);
+	ring_poll(&fix->ring);
+	assert_int_equal(a.calls, 6);
+	a.answers = true;
+	for (unsigned i = 0; i < 6; i++)
+		arrive(1, i);
+	ring_poll(&fix->ring);
+	assert_int_equal(fix->ring.stats.drops[DROP_SOCK_FULL], 6);
+}
+
+/* Of several receivers, or of one that takes none: one by one. */
+static void test_other_flows_get_no_runs(void **state)
+{
+	struct taker a;
+
+	add_run(&a, 1);
+	a.flow.runs = false;
+	for (unsigned i = 0; i < 6; i++)
+		arrive(1, i);
+	ring_poll(&fix->ring);
+	assert_int_equal(a.calls, 6);
+	a.flow.runs = true;
+	a.flow.shared = true;
+	for (unsigned i = 0; i < 6; i++)
+		arrive(1, i);
+	ring_poll(&fix->ring);
+	assert_int_equal(a.calls, 12);
+	a.flow.shared = false;
+}
+
+static void test_a_run_of_a_flow_that_ends_is_looked_up_anew(void **state)
+{
+	struct taker a, wide;
+
+	add_run(&a, 1);
+	wide = (struct taker){.flow = {.key = key3("10.0.0.1", 7), .deliver = take}};
+	assert_int_equal(ring_flow_add(&fix->ring, &wide.flow), 0);
+	for (unsigned i = 0; i < 2; i++)
+		arrive(1, i);
+	ring_poll(&fix->ring);
+	a.refuses = true;
+	a.unlists = true;
+	for (unsigned i = 2; i < 6; i++)
+		arrive(1, i);
+	ring_poll(&fix->ring);
+	assert_int_equal(a.got, 3);
+	assert_int_equal(wide.got, 3);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(wide.numbers[i], 3 + i);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -204,6 +319,11 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_chain_that_is_refused_comes_one_by_one),
 	TEST(test_packets_behind_the_end_of_a_flow_are_looked_up_anew),
 	TEST(test_no_more_streams_than_allowed),
+	TEST(test_packets_in_turn_come_in_a_run),
+	TEST(test_a_run_keeps_the_order_among_flows),
+	TEST(test_a_run_that_is_refused_comes_one_by_one),
+	TEST(test_other_flows_get_no_runs),
+	TEST(test_a_run_of_a_flow_that_ends_is_looked_up_anew),
 };
 
 VMA_TEST_MAIN("gro", tests, NULL, NULL)
