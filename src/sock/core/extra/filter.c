@@ -12,13 +12,12 @@
 /* A run of a filter, on the stack of its thread. */
 struct run {
 	struct filter *f;
-	struct sock_ref ref; /* of the socket when the packets were taken */
-	unsigned forks;	     /* in a forked child the filter is the parent's */
-	struct pkt *pkt;     /* the callback has it */
-	vma_recv_callback_t callback;
+	struct sock_ref ref;	      /* of the socket when the packets were taken */
+	unsigned forks;		      /* in a forked child the filter is the parent's */
+	struct pkt *pkt;	      /* the callback has it */
+	vma_recv_callback_t callback; /* NULL: no packets were taken so far */
 	void *context;
-	nsec_t stamp;		      /* of the last packet that was shown */
-	struct timespec sw_timestamp; /* the same */
+	nsec_t stamp; /* of the last packet that was shown */
 	struct filter_batch b;
 };
 
@@ -219,22 +218,15 @@ static void drop_later(struct run *r, struct pkt *pkt)
 	r->b.dropped = pkt;
 }
 
-static void free_list(struct pkt **list)
-{
-	struct pkt *pkt;
-
-	while ((pkt = filter_pop(list)))
-		pkt_free(pkt);
-}
-
 /* The socket is gone. */
 static void obey_gone(struct run *r)
 {
 	if (r->b.passed)
 		pkt_free(r->b.passed);
 	r->b.passed = NULL;
-	free_list(&r->b.dropped);
-	free_list(&r->b.unseen);
+	pkt_free_list(r->b.dropped);
+	pkt_free_list(r->b.unseen);
+	r->b.dropped = r->b.unseen = NULL;
 }
 
 /* holder of home: the oldest unseen packets are the next ones. */
@@ -265,7 +257,8 @@ static bool next_batch(struct run *r)
 		part(f);
 		return false;
 	}
-	f->kind->obey(f, &r->b, ring);
+	if (r->callback) /* not the first ones */
+		f->kind->obey(f, &r->b, ring);
 	if (filter_of(sock_of(f)) != f) {
 		part(f);
 	} else if (!f->callback) {
@@ -341,34 +334,51 @@ static struct timespec spec_of(nsec_t stamp)
 }
 
 /* There is a slot for a packet that the program may hold, if there is memory. */
-static __attribute__((noinline)) void prepare_held(struct filter *f)
+static __attribute__((noinline)) void prepare_held(struct run *r)
 {
+	struct filter *f = r->f;
+
 	f->held = held_new();
 	f->held_id = f->held ? held_id(f->held) : NULL;
+	r->b.info.packet_id = f->held_id;
 }
 
-/* What the callback is told about r->pkt. */
-static void describe(struct run *r)
+#define NO_STAMP (-1) /* of no packet */
+
+static __attribute__((noinline)) void tell_stamp(struct run *r, nsec_t stamp)
 {
-	const struct pkt *pkt = r->pkt;
+	r->stamp = stamp;
+	r->b.info.sw_timestamp = spec_of(stamp);
+}
+
+/* What the callback is told about all packets. */
+static void begin_info(struct run *r)
+{
+	struct vma_info_t *info = &r->b.info;
+
+	info->struct_sz = sizeof(*info);
+	info->src = &r->b.src.in;
+	info->dst = &r->b.dst.in;
+	info->packet_id = r->f->held_id;
+	r->stamp = NO_STAMP;
+}
+
+/* What it is told about r->pkt. */
+static inline void describe(struct run *r, const struct pkt *pkt)
+{
 	struct filter *f = r->f;
 	struct vma_info_t *info = &r->b.info;
 
 	if (__builtin_expect(!f->held, 0))
-		prepare_held(f);
+		prepare_held(r);
 	if (f->kind->describe)
 		f->kind->describe(&r->b, pkt);
-	info->struct_sz = sizeof(*info);
-	info->packet_id = f->held_id;
-	info->src = &r->b.src.in;
-	info->dst = &r->b.dst.in;
 	info->payload_sz = pkt->len;
-	info->hw_timestamp = spec_of(pkt_device_stamp(pkt));
-	if (pkt->stamp != r->stamp) { /* those of one poll have the same */
-		r->stamp = pkt->stamp;
-		r->sw_timestamp = spec_of(pkt->stamp);
-	}
-	info->sw_timestamp = r->sw_timestamp;
+	info->hw_timestamp = (struct timespec){0};
+	if (__builtin_expect(pkt->flags & PKT_ARRIVAL, 0))
+		info->hw_timestamp = spec_of(pkt_arrival(pkt)->device);
+	if (pkt->stamp != r->stamp) /* those of one poll have the same */
+		tell_stamp(r, pkt->stamp);
 }
 
 static void hold_packet(struct run *r, struct pkt *pkt)
@@ -392,7 +402,7 @@ static void show(struct run *r)
 		struct iovec iov = {pkt_payload(pkt), pkt->len};
 		vma_recv_callback_retval_t verdict;
 
-		describe(r);
+		describe(r, pkt);
 		verdict = r->callback(r->b.fd, 1, &iov, &r->b.info, r->context);
 		if (r->forks != ready_forks)
 			return; /* the child of a fork() in the callback */
@@ -418,11 +428,11 @@ __attribute__((no_sanitize_address)) static void run(struct filter *f)
 	struct cleanup undo;
 
 	r.f = f;
+	r.callback = NULL;
 	r.forks = ready_forks;
 	r.pkt = r.b.unseen = r.b.passed = r.b.dropped = NULL;
 	r.b.held = r.b.held_bytes = 0;
-	r.stamp = 0;
-	r.sw_timestamp = (struct timespec){0};
+	begin_info(&r);
 	filters.current = f;
 	sock_signal_enters(); /* the thread may be about to sleep, and the callback may sleep, too */
 	while (next_batch(&r)) {
