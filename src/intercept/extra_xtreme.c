@@ -115,22 +115,41 @@ int extra_xtreme_poll(int fd, struct vma_completion_t *completions, unsigned n)
 	return to.left == all ? rc : (int)(all - to.left);
 }
 
+/* 0, EFAULT, or EINVAL: it names no buffer. */
+static inline __attribute__((always_inline)) int free_packet(const struct vma_packet_desc_t *packet)
+{
+	struct {
+		size_t len;
+		const struct vma_buff_t *buff;
+	} part;
+
+	if (!user_copy16(&part, &packet->total_len))
+		return EFAULT;
+	return __builtin_expect(buff_put(part.buff) < 0, 0) ? EINVAL : 0;
+}
+
+static __attribute__((noinline)) int free_several(const struct vma_packet_desc_t *packets, int n)
+{
+	int error = 0;
+
+	if (n < 0)
+		return extra_failed(EINVAL);
+	for (int i = 0; i < n && error != EFAULT; i++) {
+		int one = free_packet(&packets[i]);
+
+		error = one ? one : error;
+	}
+	return error ? extra_failed(error) : 0;
+}
+
 int extra_xtreme_free_packets(const struct vma_packet_desc_t *packets, int n)
 {
-	bool bad = false;
+	int error;
 
-	if (__builtin_expect(!packets || n < 0, 0))
+	if (__builtin_expect(!packets, 0))
 		return extra_failed(EINVAL);
-	for (int i = 0; i < n; i++) {
-		struct {
-			size_t len;
-			const struct vma_buff_t *buff;
-		} part;
-
-		if (!user_copy16(&part, &packets[i].total_len))
-			return extra_failed(EFAULT);
-		if (__builtin_expect(buff_put(part.buff) < 0, 0))
-			bad = true;
-	}
-	return __builtin_expect(bad, 0) ? extra_failed(EINVAL) : 0;
+	if (n != 1)
+		return free_several(packets, n);
+	error = free_packet(packets);
+	return __builtin_expect(error, 0) ? extra_failed(error) : 0;
 }

@@ -418,7 +418,7 @@ static bool hand_out(struct inet_sock *so, struct xtreme_batch *b, const struct 
 	if (!pkt)
 		return false;
 	pkt->len = (uint16_t)n;
-	c = xtreme_add(b, so, name, pkt, 0);
+	c = xtreme_add(b, sock_ref_of(so), name, pkt, 0);
 	if (!c) {
 		pkt_free(pkt);
 		return false;

@@ -15,7 +15,7 @@ static ssize_t hand_out(struct inet_sock *so, struct ring *ring, struct xtreme_b
 
 	if (len <= 0)
 		return len;
-	c = xtreme_add(b, so, name, pkt, 0);
+	c = xtreme_add(b, sock_ref_of(so), name, pkt, 0);
 	if (!c)
 		return -ENOBUFS;
 	xtreme_set_peer(c, so);

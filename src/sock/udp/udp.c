@@ -59,6 +59,79 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 	return DROP_NONE;
 }
 
+/* The part of a run that may be queued as it is. */
+struct admitted {
+	struct pkt *last, *rest; /* NULL: none */
+	uint32_t n;
+};
+
+/* f: the socket's filter, or NULL. */
+static inline __attribute__((always_inline)) struct admitted
+admit(struct inet_sock *so, const struct ring *ring, struct filter *f, struct pkt *pkt)
+{
+	struct udp_state *udp = &so->udp;
+	uint32_t bytes = udp->bytes, limit = udp->limit, drops = (uint32_t)udp->dropped;
+	int ifindex = ring->ifindex;
+	struct admitted run = {0};
+	nsec_t now = 0;
+
+	for (; pkt; pkt = pkt->next) {
+		if (__builtin_expect(bytes >= limit || (pkt->pool->flags & PKT_POOL_SHARED), 0))
+			break;
+		pkt->ifindex = ifindex;
+		bytes += udp_charge(pkt);
+		if (f) {
+			pkt->drops = drops;
+			pkt->stamp = now;
+			if (!now || (pkt->flags & PKT_ARRIVAL))
+				pkt->stamp = filter_arrived(f, ring, pkt);
+			if (!(pkt->flags & PKT_ARRIVAL))
+				now = pkt->stamp;
+		}
+		run.last = pkt;
+		run.n++;
+	}
+	run.rest = pkt;
+	udp->bytes = bytes;
+	if (run.last)
+		run.last->next = NULL;
+	return run;
+}
+
+/* holder of home: as flow.deliver of a run; none is to a group. */
+static __attribute__((noinline)) enum drop input_run(struct inet_sock *so, struct ring *ring,
+						     struct pkt *first)
+{
+	struct filter *f = so->udp.filter;
+	struct admitted run;
+
+	if (so->life <= LIFE_CLOSED || so->inet != INET_UDP || (so->noted && !f) ||
+	    ring_is_short(ring))
+		return DROP_SOCK_CLOSED; /* each one is asked about */
+	run = f ? admit(so, ring, f, first) : admit(so, ring, NULL, first);
+	if (!run.last)
+		return DROP_SOCK_FULL;
+	if (f)
+		udp_filter_add(so, ring, first, run.last);
+	else
+		udp_queue_run(so, first, run.last, run.n);
+	if (__builtin_expect(run.rest != NULL, 0))
+		udp_input_rest(so, ring, run.rest);
+	return DROP_NONE;
+}
+
+void udp_input_rest(struct inet_sock *so, struct ring *ring, struct pkt *pkt)
+{
+	struct pkt *next;
+
+	if (pkt->next && input_run(so, ring, pkt) == DROP_NONE)
+		return;
+	for (; pkt; pkt = next) {
+		next = pkt->next;
+		ring_receive(ring, pkt); /* drops and counts it, if need be */
+	}
+}
+
 /* ---- a datagram for a socket that lives on another ring ---------------------------------- */
 
 struct forward_item {
@@ -115,9 +188,13 @@ static __attribute__((noinline)) enum drop udp_forward(struct ring *ring, struct
 
 static inline enum drop deliver(struct ring *ring, struct sock_flow *f, struct pkt *pkt)
 {
-	pkt->ifindex = ring->ifindex;
 	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
-	if (__builtin_expect(__atomic_load_n(&f->so->sk.home, __ATOMIC_ACQUIRE) != ring, 0))
+	bool elsewhere = __atomic_load_n(&f->so->sk.home, __ATOMIC_ACQUIRE) != ring;
+
+	if (pkt->next)
+		return elsewhere ? DROP_SOCK_CLOSED : input_run(f->so, ring, pkt);
+	pkt->ifindex = ring->ifindex;
+	if (__builtin_expect(elsewhere, 0))
 		return udp_forward(ring, f, pkt);
 	return udp_input(f->so, ring, pkt, f->multicast);
 }
@@ -477,10 +554,19 @@ static void udp_option_set(struct sock_ref ref, int level, int name)
 		udp_uncork(ref);
 }
 
+/* sock_kind.flow_begin: but those of a group, whose datagrams are looked at one by one. */
+static bool take_runs(struct inet_sock *so, struct sock_flow *f)
+{
+	(void)so;
+	f->flow.runs = !f->multicast;
+	return true;
+}
+
 const struct sock_kind udp_kind = {
 	.protocol = IPPROTO_UDP,
 	.ops = udp_ops,
 	.deliver = udp_deliver,
+	.flow_begin = take_runs,
 	.deliver_xtreme = udp_xtreme_deliver,
 	.init = udp_init,
 	.default_options = udp_default_options,

@@ -21,6 +21,15 @@ enum drop udp_filter_input(struct inet_sock *so, struct ring *ring, struct pkt *
 	return DROP_NONE;
 }
 
+void udp_filter_add(struct inet_sock *so, struct ring *ring, struct pkt *first, struct pkt *last)
+{
+	struct filter *f = so->udp.filter;
+
+	ring_assert_held(ring);
+	pkt_append_run(&f->head, &f->tail, first, last);
+	filter_look(f, ring);
+}
+
 void udp_filter_leave(struct inet_sock *so, struct ring *ring)
 {
 	struct filter *f = so->udp.filter;
@@ -72,16 +81,15 @@ static void obey(struct filter *f, struct filter_batch *b, struct ring *ring)
 {
 	struct inet_sock *so = sock_of(f);
 	uint32_t n = b->held, bytes = b->held_bytes, charge = 0;
-	struct pkt *pkt, *next;
+	struct pkt *pkt;
 
 	(void)ring;
-	for (pkt = b->dropped; pkt; pkt = next) {
-		next = pkt->next;
+	for (pkt = b->dropped; pkt; pkt = pkt->next) {
 		n++;
 		bytes += pkt->len;
 		charge += udp_charge(pkt);
-		pkt_free(pkt);
 	}
+	pkt_free_list(b->dropped);
 	b->dropped = NULL;
 	so->udp.bytes -= charge;
 	sock_count(so, rx_packets, n);

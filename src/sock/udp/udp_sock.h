@@ -23,6 +23,18 @@ static inline void udp_queue(struct inet_sock *so, struct pkt *pkt)
 	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
 }
 
+/* The same for a run of n from first to last, linked by next. */
+static inline void udp_queue_run(struct inet_sock *so, struct pkt *first, struct pkt *last,
+				 unsigned n)
+{
+	struct udp_state *udp = &so->udp;
+
+	pkt_append_run(&udp->head, &udp->tail, first, last);
+	udp->count += n;
+	sock_set_events(so, sock_own_events(so) | EPOLLIN | EPOLLRDNORM);
+	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
+}
+
 /* holder, of a queued datagram. */
 static inline int udp_ifindex(const struct inet_sock *so, const struct pkt *pkt)
 {
@@ -135,6 +147,12 @@ extern const struct sock_kind udp_kind;
 /* holder of home: queues a datagram; consumes it unless a reason is returned. */
 enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bool multicast);
 
+/*
+ * holder of home: what is left of a run, linked by next, after its first datagrams were delivered to the
+ * socket; consumes all.
+ */
+void udp_input_rest(struct inet_sock *so, struct ring *ring, struct pkt *pkt);
+
 /* Control lock: initialises a new socket, or one that is used again. */
 void udp_init(struct inet_sock *so);
 /* holder of home: frees the queue and forgets the destinations.  Returns false. */
@@ -167,6 +185,8 @@ void udp_detach_list(struct ring *ring, struct pkt **head, struct pkt **tail);
 extern const struct filter_kind udp_filter_kind;
 /* holder of home: udp_input() of a socket with a callback. */
 enum drop udp_filter_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt);
+/* holder of home: adds datagrams, which have been charged and stamped, linked by next. */
+void udp_filter_add(struct inet_sock *so, struct ring *ring, struct pkt *first, struct pkt *last);
 /* holder of the old home, as udp_leave(). */
 void udp_filter_leave(struct inet_sock *so, struct ring *ring);
 /* In a forked child: the socket has no callback. */

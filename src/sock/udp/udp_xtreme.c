@@ -15,22 +15,15 @@ static __attribute__((noinline)) void set_sender(struct vma_completion_t *c, con
 	xtreme_set_sender(c, &from);
 }
 
-/* holder: the program has pkt, which is charged to the socket.  False: no buffer. */
-static inline bool hand_out(struct xtreme_batch *b, struct inet_sock *so,
+/* Of a packet of the socket, if there is a buffer.  False: there is none. */
+static inline bool complete(struct xtreme_batch *b, struct inet_sock *so, struct sock_ref ref,
 			    const struct xtreme_name *name, struct pkt *pkt)
 {
-	uint32_t charge = udp_charge(pkt);
-	struct vma_completion_t *c = xtreme_add(b, so, name, pkt, charge);
+	struct vma_completion_t *c = xtreme_add(b, ref, name, pkt, udp_charge(pkt));
 	const uint8_t *ip = pkt->frame + pkt->l3;
-	struct stats_sock *stats = so->udp.stats;
 
 	if (__builtin_expect(!c, 0))
 		return false;
-	so->udp.bytes += charge;
-	if (stats) {
-		stats_add(&stats->rx_packets, 1);
-		stats_add(&stats->rx_bytes, pkt->len);
-	}
 	if (__builtin_expect(so->family == AF_INET, 1))
 		filter_set_address(&c->src, ip + 12, pkt->frame + pkt->l4);
 	else
@@ -38,31 +31,60 @@ static inline bool hand_out(struct xtreme_batch *b, struct inet_sock *so,
 	return true;
 }
 
-/* Does the socket take a packet as it is, with nothing in front of it? */
-static inline bool takes(const struct inet_sock *so, const struct ring *ring, const struct pkt *pkt)
+/* holder: the program has n packets, which are charged to the socket. */
+static inline void count_out(struct inet_sock *so, unsigned n, uint32_t bytes, uint32_t charge)
+{
+	struct stats_sock *stats = so->udp.stats;
+
+	so->udp.bytes += charge;
+	if (stats) {
+		stats_add(&stats->rx_packets, n);
+		stats_add(&stats->rx_bytes, bytes);
+	}
+}
+
+/* holder: the program has pkt.  False: no buffer. */
+static inline bool hand_out(struct xtreme_batch *b, struct inet_sock *so,
+			    const struct xtreme_name *name, struct pkt *pkt)
+{
+	if (!complete(b, so, sock_ref_of(so), name, pkt))
+		return false;
+	count_out(so, 1, pkt->len, udp_charge(pkt));
+	return true;
+}
+
+/* Does the socket take packets as they are, with nothing in front of them? */
+static inline bool takes(const struct inet_sock *so, const struct ring *ring)
 {
 	const struct udp_state *udp = &so->udp;
 
 	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
 	return __atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE) == ring && so->life > LIFE_CLOSED &&
 	       so->inet == INET_UDP && !so->noted && !udp->head && udp->xtreme &&
-	       udp->bytes < udp->limit && !ring_keeps_copy(ring, pkt);
+	       !ring_is_short(ring);
 }
 
 /*
- * With a free buffer at hand, and without a group, nothing is called on the way but set_sender():
- * otherwise the socket's queue has room, and makes buffers.
+ * With a free buffer at hand nothing is called on the way to the completion but set_sender(): otherwise
+ * the socket's queue has room, and makes buffers.
  */
+static inline bool takes_pkt(const struct xtreme_batch *b, const struct inet_sock *so,
+			     const struct pkt *pkt)
+{
+	return xtreme_has_room(b) && b->store->free && so->udp.bytes < so->udp.limit &&
+	       !(pkt->pool->flags & PKT_POOL_SHARED);
+}
+
 static inline __attribute__((always_inline)) enum drop
 deliver(struct ring *ring, struct sock_flow *f, struct pkt *pkt, nsec_t now, bool multicast)
 {
 	struct xtreme_batch *b = xtreme_batch_of(ring);
 	struct inet_sock *so = f->so;
 
-	if (__builtin_expect(
-		    !b || !xtreme_has_room(b) || !b->store->free || !takes(so, ring, pkt) ||
-			    (multicast && (so->udp.connected || !mcast_takes(ring, f, pkt))),
-		    0))
+	if (__builtin_expect(!b || !takes(so, ring) || !takes_pkt(b, so, pkt) ||
+				     (multicast &&
+				      (so->udp.connected || !mcast_takes(ring, f, pkt))),
+			     0))
 		return udp_kind.deliver(ring, &f->flow, pkt, now);
 	(void)hand_out(b, so, &so->udp.xtreme->name, pkt); /* there is a buffer */
 	return DROP_NONE;
@@ -74,10 +96,42 @@ static __attribute__((noinline)) enum drop deliver_multicast(struct ring *ring, 
 	return deliver(ring, f, pkt, now, true);
 }
 
+/* None is to a group. */
+static __attribute__((noinline)) enum drop deliver_run(struct ring *ring, struct sock_flow *f,
+						       struct pkt *first, nsec_t now)
+{
+	struct xtreme_batch *b = xtreme_batch_of(ring);
+	struct inet_sock *so = f->so;
+	struct sock_ref ref = sock_ref_of(so);
+	uint32_t room, bytes = 0, charge = 0;
+	unsigned n = 0;
+	struct pkt *pkt = first;
+	struct xtreme_name name;
+
+	if (__builtin_expect(!b || !takes(so, ring), 0))
+		return udp_kind.deliver(ring, &f->flow, first, now);
+	name = so->udp.xtreme->name;
+	room = so->udp.bytes < so->udp.limit ? so->udp.limit - so->udp.bytes : 0;
+	/* As takes_pkt(). */
+	for (; pkt && xtreme_has_room(b) && charge < room; pkt = pkt->next, n++) {
+		if (!b->store->free || (pkt->pool->flags & PKT_POOL_SHARED))
+			break;
+		(void)complete(b, so, ref, &name, pkt);
+		bytes += pkt->len;
+		charge += udp_charge(pkt);
+	}
+	count_out(so, n, bytes, charge);
+	if (__builtin_expect(pkt != NULL, 0))
+		udp_input_rest(so, ring, pkt);
+	return DROP_NONE;
+}
+
 enum drop udp_xtreme_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct sock_flow *f = container_of(flow, struct sock_flow, flow);
 
+	if (pkt->next)
+		return deliver_run(ring, f, pkt, now);
 	if (__builtin_expect(f->multicast, 0))
 		return deliver_multicast(ring, f, pkt, now);
 	return deliver(ring, f, pkt, now, false);

@@ -75,15 +75,11 @@ static void discharge(struct inet_sock *so, uint32_t charge)
 		sock_kind_of(so)->held_freed(so, charge);
 }
 
-/* holder: the buffer is free; its packet goes back to its pool by the way that it knows. */
+/* holder: the buffer is free. */
 static inline void free_buff(struct buff_store *store, struct buff *buff)
 {
-	struct pkt *pkt = buff->pkt;
-
 	buff->next = store->free;
 	store->free = buff;
-	if (pkt)
-		pkt_free(pkt);
 }
 
 /* An inbox item of the socket's home, if that is not the ring that gave the buffer out. */
@@ -112,6 +108,8 @@ static void take_other(struct buff_store *store, struct buff *buff)
 	struct sock_ref ref = buff->ref;
 
 	if (!buff->pkt || !sock_ref_valid(ref)) {
+		if (buff->pkt)
+			pkt_free(buff->pkt);
 		free_buff(store, buff);
 		return;
 	}
@@ -127,6 +125,7 @@ static void take_other(struct buff_store *store, struct buff *buff)
 static ck_stack_entry_t *take_alike(struct buff_store *store, ck_stack_entry_t *link)
 {
 	struct sock_ref ref = container_of(link, struct buff, item.link)->ref;
+	struct pkt *pkts = NULL; /* go back to their pools by the way that they know */
 	uint32_t charge = 0;
 
 	while (link) {
@@ -135,10 +134,14 @@ static ck_stack_entry_t *take_alike(struct buff_store *store, ck_stack_entry_t *
 		if (buff->ref.sk != ref.sk || buff->ref.gen != ref.gen)
 			break;
 		link = link->next;
-		if (buff->pkt)
+		if (buff->pkt) {
 			charge += buff->charge;
+			buff->pkt->next = pkts;
+			pkts = buff->pkt;
+		}
 		free_buff(store, buff);
 	}
+	pkt_free_list(pkts);
 	if (charge)
 		discharge(inet_of(ref.sk), charge);
 	return link;

@@ -57,10 +57,10 @@ void buff_store_init(struct buff_store *store, unsigned ring);
 bool buff_store_extend(struct buff_store *store);
 
 /*
- * holder: a buffer of the ring for pkt, with one reference; the program has pkt from now on.  charge:
+ * holder: a buffer of the ring for pkt of the socket ref, with one reference; the program has pkt from now on.  charge:
  * what sock_kind.held_freed() gets when it is back.  NULL: as buff_store_extend().
  */
-static inline struct buff *buff_new(struct buff_store *store, struct inet_sock *so, struct pkt *pkt,
+static inline struct buff *buff_new(struct buff_store *store, struct sock_ref ref, struct pkt *pkt,
 				    uint32_t charge)
 {
 	struct buff *buff = store->free;
@@ -75,7 +75,7 @@ static inline struct buff *buff_new(struct buff_store *store, struct inet_sock *
 	buff->pub.payload = pkt_payload(pkt);
 	buff->pub.len = pkt->len;
 	buff->pkt = pkt;
-	buff->ref = sock_ref_of(so);
+	buff->ref = ref;
 	buff->charge = charge;
 	/* release: pairs with buff_put() of another thread, which reads what was stored here */
 	__atomic_store_n(&buff->refs, 1, __ATOMIC_RELEASE);

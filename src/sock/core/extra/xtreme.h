@@ -136,11 +136,11 @@ static inline bool xtreme_has_room(const struct xtreme_batch *b)
  * Adds a completion with a packet, whose sender is to be set by the caller.  NULL: no buffer; there
  * must be room.
  */
-static inline struct vma_completion_t *xtreme_add(struct xtreme_batch *b, struct inet_sock *so,
+static inline struct vma_completion_t *xtreme_add(struct xtreme_batch *b, struct sock_ref ref,
 						  const struct xtreme_name *name, struct pkt *pkt,
 						  uint32_t charge)
 {
-	struct buff *buff = buff_new(b->store, so, pkt, charge);
+	struct buff *buff = buff_new(b->store, ref, pkt, charge);
 	struct vma_completion_t *c = &b->completions[b->n];
 
 	if (__builtin_expect(!buff, 0))
