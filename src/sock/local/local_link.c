@@ -2,7 +2,9 @@
 #include "sock/local/local_link.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -17,11 +19,8 @@
 #include "sock/local/local_dir.h"
 #include "sock/local/local_link_internal.h"
 
-#define PROTOCOL 3u
-#define SEGMENT_LINK 1u /* kind of a segment */
 #define EVENTS_MAX 16
 #define MESSAGES_MAX 64 /* of one link, before the others' are looked at */
-#define HELLO_FDS 3	/* the segment, the eventfds of initiator and responder */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 struct local_process local = {.listen_fd = -1, .epoll_fd = -1};
@@ -171,18 +170,18 @@ static int say_hello(struct local_link *link)
 {
 	struct local_message hello = {
 		.kind = LOCAL_HELLO,
-		.number = PROTOCOL,
+		.number = LOCAL_PROTOCOL,
 		.value = {(uint32_t)local.name, (uint32_t)(local.name >> 32)},
 	};
-	int fds[HELLO_FDS] = {link->segment.fd, link->wake_fd, link->peer_fd};
+	int fds[LOCAL_HELLO_FDS] = {link->segment.fd, link->wake_fd, link->peer_fd};
 
-	return local_wire_send(link->sock, &hello, fds, HELLO_FDS);
+	return local_wire_send(link->sock, &hello, fds, LOCAL_HELLO_FDS);
 }
 
 /* Makes what both share, and sends it.  The segment's descriptor is not needed afterwards. */
 static int initiate(struct local_link *link)
 {
-	int rc = segment_create(&link->segment, SEGMENT_LINK,
+	int rc = segment_create(&link->segment, LOCAL_LINK_SEGMENT,
 				SEGMENT_HEADER + sizeof(struct link_shared));
 
 	if (rc)
@@ -299,19 +298,38 @@ static void end_link(struct local_link *link)
 	ring_release_cold(local.ring);
 }
 
+/*
+ * Threads write and read it while they hold the ring, so nothing else is accepted: a pipe would block
+ * them, or raise SIGPIPE.
+ */
+static bool is_wake_fd(int fd)
+{
+	static const char eventfd[] = "anon_inode:[eventfd]";
+	char path[32], name[sizeof(eventfd)];
+	int flags = sys_fcntl(fd, F_GETFL, 0);
+	long n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = sys_call(SYS_readlink, path, name, sizeof(name), 0, 0, 0);
+	return n == sizeof(eventfd) - 1 && !memcmp(name, eventfd, sizeof(eventfd) - 1) &&
+	       flags >= 0 && (flags & O_NONBLOCK);
+}
+
 static bool take_hello(struct local_link *link, const struct local_message *m, int *fds, unsigned n)
 {
 	const size_t size = SEGMENT_HEADER + sizeof(struct link_shared);
 	int rc;
 
-	if (m->kind != LOCAL_HELLO || m->number != PROTOCOL || n != HELLO_FDS) {
+	if (m->kind != LOCAL_HELLO || m->number != LOCAL_PROTOCOL || n != LOCAL_HELLO_FDS) {
 		unix_socket_close_fds(fds, n);
 		return false;
 	}
 	link->process = m->value[0] | (uint64_t)m->value[1] << 32;
 	link->peer_fd = fds[1];
 	link->wake_fd = fds[2];
-	rc = segment_open(&link->segment, fds[0], SEGMENT_LINK, size, size + SEGMENT_PAGE);
+	rc = segment_open(&link->segment, fds[0], LOCAL_LINK_SEGMENT, size, size + SEGMENT_PAGE);
+	if (!rc && (!is_wake_fd(fds[1]) || !is_wake_fd(fds[2])))
+		rc = -EPROTO;
 	if (!rc)
 		rc = open_lanes(link);
 	sys_close_fd(&link->segment.fd);
@@ -382,8 +400,7 @@ static void end_rest(void)
 		watch(local.listen_fd, &local);
 }
 
-/* progress_watch(): messages, newcomers, the directory. */
-static void on_readable(void)
+void local_links_readable(void)
 {
 	struct epoll_event events[EVENTS_MAX];
 	long n;
@@ -476,7 +493,7 @@ int local_links_start(const char *base, local_handler *const *handlers)
 	}
 	local_unlock();
 	if (!rc)
-		progress_watch(local.epoll_fd, on_readable);
+		progress_watch(local.epoll_fd, local_links_readable);
 	progress_kick();
 	return rc;
 }

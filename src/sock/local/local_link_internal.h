@@ -5,7 +5,11 @@
 
 #include "sock/local/local_link.h"
 
+#define LOCAL_PROTOCOL 3u
+#define LOCAL_HELLO_FDS 3u /* the segment, the eventfds of initiator and responder */
+
 /* The memory of a link. */
+#define LOCAL_LINK_SEGMENT 1u /* its kind */
 struct link_shared {
 	struct notice_lane to_initiator, to_responder;
 	/* responder, atomic: how often it has left each number */
@@ -57,6 +61,9 @@ struct local_process {
 	bool to_do; /* for local_links_run() */
 };
 extern struct local_process local;
+
+/* progress_watch(): messages, newcomers, the directory. */
+void local_links_readable(void);
 
 /* ---- local_wire.c: Unix sockets ------------------------------------------------------------ */
 

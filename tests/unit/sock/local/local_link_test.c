@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -20,6 +21,7 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/unix_socket.h"
 #include "ring/progress.h"
 #include "ring/rings.h"
 #include "sock/core/control.h"
@@ -487,6 +489,47 @@ static void test_messages_that_cannot_be_end_the_link(void **state)
 	stop();
 }
 
+/* HELLO with these eventfds, of the initiator and the responder. */
+static int say_hello(int initiators, int responders)
+{
+	struct local_message message = {.kind = LOCAL_HELLO, .number = LOCAL_PROTOCOL};
+	struct iovec iov = {&message, sizeof(message)};
+	struct segment segment;
+	int fds[LOCAL_HELLO_FDS] = {-1, initiators, responders}, fd = raw_socket();
+
+	assert_int_equal(segment_create(&segment, LOCAL_LINK_SEGMENT,
+					SEGMENT_HEADER + sizeof(struct link_shared)),
+			 0);
+	fds[0] = segment.fd;
+	assert_int_equal(unix_socket_send(fd, &iov, 1, fds, LOCAL_HELLO_FDS), 0);
+	segment_close(&segment);
+	return fd;
+}
+
+/* A write to a pipe blocks, or is a SIGPIPE, and so may one to an eventfd that blocks. */
+static void test_only_eventfds_that_do_not_block_wake(void **state)
+{
+	struct local_message message = {.kind = LOCAL_CONNECT, .size = STOP};
+	int good = eventfd(0, EFD_NONBLOCK), blocks = eventfd(0, 0), pipes[2], fd;
+
+	start();
+	assert_int_equal(pipe2(pipes, O_NONBLOCK), 0);
+	check_refused(say_hello(blocks, good));
+	check_refused(say_hello(good, blocks));
+	check_refused(say_hello(pipes[1], good));
+	check_refused(say_hello(good, pipes[0]));
+	assert_int_equal(got.n, 0);
+	fd = say_hello(good, good);
+	assert_int_equal(write(fd, &message, sizeof(message)), sizeof(message));
+	await(&got.n, 1); /* the link is open */
+	close(fd);
+	close(good);
+	close(blocks);
+	close(pipes[0]);
+	close(pipes[1]);
+	stop();
+}
+
 static void test_a_hidden_process_is_not_found(void **state)
 {
 	struct local_link *link;
@@ -514,6 +557,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_a_killed_peer_is_noticed),
 	CASE(test_a_process_that_ends_with_unread_messages_has_ended),
 	CASE(test_messages_that_cannot_be_end_the_link),
+	CASE(test_only_eventfds_that_do_not_block_wake),
 	CASE(test_a_hidden_process_is_not_found),
 };
 
