@@ -195,6 +195,11 @@ static void on_death(struct local_end *at)
 
 static const struct local_end_ops end_ops = {.notice = on_notice, .died = on_death};
 
+struct inet_sock *local_conn_at(struct local_end *end)
+{
+	return end && end->ops == &end_ops ? local_sock_of(end) : NULL;
+}
+
 /* ---- buffers -------------------------------------------------------------------------------- */
 
 /* Sizes set by the program count memory, of which about half holds data. */

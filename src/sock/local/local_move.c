@@ -508,15 +508,16 @@ bool local_take_move(struct local_link *link, const struct local_message *m, int
 
 bool local_take_moved(struct local_link *link, const struct local_message *m, int *fds, unsigned n)
 {
-	struct local_end *at;
 	struct inet_sock *so;
 
 	while (n)
 		sys_close_fd(&fds[--n]);
 	if (!ring_hold_cold(local_ring()))
 		return false;
-	at = local_end_at(link, m->number);
-	so = at ? local_sock_of(at) : NULL;
+	so = local_conn_at(local_end_at(link, m->number));
+	/* An answer may be for an end that had the number before. */
+	if (so && !so->shm.told)
+		so = NULL;
 	if (so && m->value[0]) {
 		so->shm.told = 0;
 		local_link_answered(link);

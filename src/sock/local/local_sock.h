@@ -165,6 +165,8 @@ void local_conn_begin(struct inet_sock *so, bool initiator);
 int local_conn_open(struct inet_sock *so, uint8_t *slot, uint32_t capacity);
 /* The same for an end that was open in another process. */
 int local_conn_resume(struct inet_sock *so, uint8_t *slot, uint32_t capacity);
+/* The connection whose end it is; NULL: it is none, or of something else that uses a number. */
+struct inet_sock *local_conn_at(struct local_end *end);
 /* Its peer will not come back: what had arrived can be read. */
 void local_conn_lost(struct inet_sock *so);
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The responder moves to another process before the initiator has seen its answer; its process
- * executes a program.
+ * executes a program; answers to moves.
  */
 #include "conn_fixture.h"
 
@@ -150,12 +150,72 @@ static void test_an_exec_that_failed_closes_nothing(void **state)
 	end_beside_exec();
 }
 
+/* ---- LOCAL_MOVED ------------------------------------------------------------------------------ */
+
+static void answer(uint32_t number, uint32_t moved)
+{
+	struct local_message message = {.kind = LOCAL_MOVED, .number = number, .value = {moved}};
+
+	local_lock();
+	assert_true(local_take_moved(link_to_us, &message, NULL, 0));
+	local_unlock();
+}
+
+/* What uses a number need not be a connection: its memory stays as it is. */
+static void test_an_answer_to_what_is_no_connection(void **state)
+{
+	static const struct local_end_ops others;
+	static struct {
+		uint8_t before[4096];
+		struct local_end end;
+		uint8_t after[4096];
+	} sender;
+
+	(void)state;
+	memset(&sender, 0x5a, sizeof(sender));
+	sender.end = (struct local_end){.ops = &others};
+	assert_true(ring_hold_cold(local_ring()));
+	assert_int_equal(local_end_begin(link_to_us, &sender.end), 0);
+	ring_release_cold(local_ring());
+	answer(sender.end.number, 1);
+	answer(sender.end.number, 0);
+	for (size_t i = 0; i < sizeof(sender.before); i++) {
+		assert_int_equal(sender.before[i], 0x5a);
+		assert_int_equal(sender.after[i], 0x5a);
+	}
+	assert_true(ring_hold_cold(local_ring()));
+	local_end_leave(&sender.end);
+	ring_release_cold(local_ring());
+}
+
+/* It is for the end that had the number before: a connection that has asked nothing goes on. */
+static void test_an_answer_that_is_late(void **state)
+{
+	(void)state;
+	assert_true(ring_hold_cold(local_ring()));
+	begin_unseen();
+	notice();
+	ring_release_cold(local_ring());
+	assert_true(so->shm.established);
+	answer(so->shm.end.number, 0);
+	assert_false(list_linked(&so->shm.limbo));
+	so->shm.told = 77;
+	answer(so->shm.end.number, 0);
+	assert_true(list_linked(&so->shm.limbo));
+	assert_true(ring_hold_cold(local_ring()));
+	end();
+	ring_release_cold(local_ring());
+	segment_close(&memory);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_the_message_comes_before_the_answer_is_seen),
 	cmocka_unit_test(test_the_process_that_answered_has_ended),
 	cmocka_unit_test(test_exec_of_the_peer_closes_its_end),
 	cmocka_unit_test(test_exec_with_unread_bytes_is_a_reset),
 	cmocka_unit_test(test_an_exec_that_failed_closes_nothing),
+	cmocka_unit_test(test_an_answer_to_what_is_no_connection),
+	cmocka_unit_test(test_an_answer_that_is_late),
 };
 
 VMA_TEST_MAIN("local_move", tests, setup, teardown)
