@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tests/lib/local_receiver.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "base/param.h"
@@ -8,6 +9,7 @@
 #include "sock/core/control.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local.h"
+#include "sock/local/local_sock.h"
 #include "sock/local/local_udp.h"
 #include "sock/udp/udp_sock.h"
 
@@ -67,4 +69,30 @@ void local_receiver_close(struct inet_sock *so)
 		ring_release_cold(ring);
 	}
 	control_unlock();
+}
+
+struct inet_sock *local_listener_open(int fd, const struct sockaddr *at, socklen_t len,
+				      unsigned backlog)
+{
+	struct sock_ref ref = {NULL, 0};
+	struct inet_sock *so;
+	bool listens = false;
+
+	if (!bind(fd, at, len))
+		ref = sock_create(fd, at->sa_family, SOCK_STREAM, 0, true);
+	if (!ref.sk || !control_lock())
+		return NULL;
+	so = inet_of(ref.sk);
+	if (!sock_read_local(so)) {
+		so->bound = so->bound_addr = true;
+		so->inet = INET_LISTEN;
+		sock_life_set(so, LIFE_LISTENING);
+		memset(&so->listen, 0, sizeof(so->listen));
+		list_init(&so->listen.queue);
+		so->listen.claim = -1;
+		so->listen.backlog = backlog;
+		listens = local_listen(so);
+	}
+	control_unlock();
+	return listens ? so : NULL;
 }

@@ -60,13 +60,13 @@ _Static_assert(sizeof(struct local_message) == 72, "without padding");
 
 struct local_link;
 
-/* What uses a number of a link.  Both are called by the holder of local_ring(). */
+/* What uses a number of a link.  All are called by the holder of local_ring(). */
 struct local_end_ops {
 	/* The peer posted a notice, maybe without a cause. */
 	void (*notice)(struct local_end *end);
 	/* It wants (local_end_wants()), and is looked at.  NULL: as notice(). */
 	void (*look)(struct local_end *end);
-	/* The peer process has ended.  It wrote nothing after this. */
+	/* The same, and the lock: the peer process has ended.  It wrote nothing after this. */
 	void (*died)(struct local_end *end);
 };
 

@@ -19,9 +19,9 @@ struct pending {
 	struct local_link *from;
 	uint32_t number;
 	struct local_message message;
-	struct local_end end; /* so that its number stays, and the peer's death is known */
+	struct local_end
+		end; /* so that its number stays; the pending connection ends with its peer */
 	uint8_t *slot;
-	bool died; /* holder of local_ring() */
 };
 
 struct local_listener {
@@ -97,17 +97,15 @@ bool local_listen(struct inet_sock *so)
 }
 
 /* lock: the peer hears that it is refused. */
-static void drop_pending(struct pending *p, bool answer)
+static void drop_pending(struct pending *p)
 {
 	struct local_shared *shared = (void *)p->slot;
 
 	list_remove(&p->link);
 	if (ring_hold_cold(local_ring())) {
-		if (answer) {
-			/* release: pairs with look_for_the_answer() */
-			__atomic_store_n(&shared->answer, LOCAL_REFUSED, __ATOMIC_RELEASE);
-			local_end_post(&p->end);
-		}
+		/* release: pairs with look_for_the_answer() */
+		__atomic_store_n(&shared->answer, LOCAL_REFUSED, __ATOMIC_RELEASE);
+		local_end_post(&p->end);
 		local_end_leave(&p->end);
 		ring_release_cold(local_ring());
 	}
@@ -128,7 +126,7 @@ void local_unlisten(struct inet_sock *so)
 	local_lock();
 	list_remove(&l->link);
 	while ((link = l->pending.next) != &l->pending)
-		drop_pending(container_of(link, struct pending, link), true);
+		drop_pending(container_of(link, struct pending, link));
 	local_unlock();
 	mem_free(l);
 }
@@ -156,9 +154,14 @@ static void on_pending_notice(struct local_end *end)
 	(void)end;
 }
 
+/* lock: nobody waits for it any more, and a listener that does not accept need not keep it. */
 static void on_pending_death(struct local_end *end)
 {
-	container_of(end, struct pending, end)->died = true;
+	struct pending *p = container_of(end, struct pending, end);
+
+	list_remove(&p->link);
+	local_end_leave(end);
+	mem_free(p);
 }
 
 static const struct local_end_ops pending_ops = {.notice = on_pending_notice,
@@ -221,7 +224,7 @@ static int open_child(struct inet_sock *child, struct pending *p)
 	sock_set_home(child, local_ring());
 	local_conn_begin(child, false);
 	local_end_leave_to(&p->end, &child->shm.end);
-	rc = p->died ? -EPIPE : local_conn_open(child, p->slot, p->message.size);
+	rc = local_conn_open(child, p->slot, p->message.size);
 	if (!rc) {
 		child->shm.established = child->shm.reported = true;
 		child->shm.token = local_value(p->message.value);
@@ -251,10 +254,10 @@ static void accept_pending(struct local_listener *l, struct pending *p)
 	const struct local_shared *shared = (const void *)p->slot;
 	struct inet_sock *child = NULL;
 
-	if (!p->died && !__atomic_load_n(&shared->cancelled, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&shared->cancelled, __ATOMIC_RELAXED))
 		child = new_child(l, &p->message);
 	if (!child) {
-		drop_pending(p, !p->died);
+		drop_pending(p);
 		return;
 	}
 	if (open_child(child, p)) {
@@ -307,10 +310,10 @@ void local_accepted(struct inet_sock *so)
 	local_unlock();
 }
 
-/* The responder's slot; fd: of the chunk, with its first connection.  NULL: it cannot be. */
+/* The responder's slot; fds: of the chunk, with its first connection.  NULL: it cannot be. */
 static uint8_t *take_slot(struct local_link *link, uint32_t number, int *fds, unsigned n)
 {
-	struct segment *chunk = local_link_chunk(link, number);
+	struct segment *chunk = number < NOTICE_CONNS ? local_link_chunk(link, number) : NULL;
 
 	for (unsigned i = 1; i < n; i++)
 		sys_close_fd(&fds[i]);
@@ -345,7 +348,7 @@ static struct pending *new_pending(struct local_link *link, const struct local_m
 bool local_take_connect(struct local_link *link, const struct local_message *m, int *fds,
 			unsigned n)
 {
-	uint8_t *slot = m->number < NOTICE_CONNS ? take_slot(link, m->number, fds, n) : NULL;
+	uint8_t *slot = take_slot(link, m->number, fds, n);
 	struct local_listener *l;
 	struct pending *p;
 
@@ -357,7 +360,7 @@ bool local_take_connect(struct local_link *link, const struct local_message *m, 
 	l = listeners.next ? find_listener(m->socket) : NULL;
 	if (!l || !local_is_for(&l->place, m) || !local_may_come_from(m->from_port)) {
 		list_init(&p->link);
-		drop_pending(p, true);
+		drop_pending(p);
 		return true;
 	}
 	list_push_back(&l->pending, &p->link);

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a listener has of clients that ask for connections: bounded by them, and by what it accepts. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/un.h>
+
+#include "base/sys.h"
+#include "base/unix_socket.h"
+#include "sock/core/control.h"
+#include "sock/local/local.h"
+#include "sock/local/local_dir.h"
+#include "sock/local/local_link_internal.h"
+#include "sock/local/local_sock.h"
+#include "tests/lib/local_receiver.h"
+#include "vma_test.h"
+
+static struct inet_sock *listener;
+static struct segment memory;
+static int client; /* its end of a link */
+
+/* This thread is the internal one, too. */
+static int setup(void **state)
+{
+	static local_handler *const handlers[LOCAL_KINDS] = {[LOCAL_CONNECT] = local_take_connect};
+
+	(void)state;
+	local_receiver_start(handlers);
+	assert_true(control_lock());
+	assert_true(local_available());
+	control_unlock();
+	return segment_create(&memory, LOCAL_SEGMENT, LOCAL_SEGMENT_SIZE);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	segment_close(&memory);
+	assert_true(control_lock());
+	local_links_stop();
+	control_unlock();
+	return 0;
+}
+
+static int open_all(void **state)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	listener = local_listener_open(fd, (struct sockaddr *)&at, sizeof(at), 0);
+	assert_non_null(listener);
+	return 0;
+}
+
+static int close_all(void **state)
+{
+	int fd = sock_twin(&listener->sk);
+
+	(void)state;
+	sock_close(sock_ref_of(listener));
+	close(fd);
+	local_links_readable();
+	local_links_run();
+	assert_true(list_empty(&local.links));
+	return 0;
+}
+
+static void send_to_us(struct local_message *message, const int *fds, unsigned n)
+{
+	struct iovec iov = {message, sizeof(*message)};
+
+	assert_int_equal(unix_socket_send(client, &iov, 1, fds, n), 0);
+	local_links_readable();
+}
+
+static void say_hello(void)
+{
+	struct local_message hello = {.kind = LOCAL_HELLO, .number = LOCAL_PROTOCOL, .value = {7}};
+	int wakes = eventfd(0, EFD_NONBLOCK), fds[] = {-1, wakes, wakes};
+	struct segment lanes;
+	struct sockaddr_un un;
+	socklen_t len =
+		unix_socket_name(&un, "libvma-local-%016llx", (unsigned long long)local_name());
+
+	assert_int_equal(segment_create(&lanes, LOCAL_LINK_SEGMENT,
+					SEGMENT_HEADER + sizeof(struct link_shared)),
+			 0);
+	fds[0] = lanes.fd;
+	client = unix_socket_connect(&un, len);
+	assert_true(client >= 0);
+	send_to_us(&hello, fds, LOCAL_HELLO_FDS);
+	segment_close(&lanes);
+	close(wakes);
+}
+
+/* The number of the listener in the directory. */
+static uint32_t number_of_listener(void)
+{
+	struct local_place place = {.proto = LOCAL_TCP, .at = listener->local}, at;
+	struct local_entry found[LOCAL_MEMBERS];
+	unsigned n;
+
+	assert_true(control_lock());
+	n = local_dir_find(&place, &at, found);
+	control_unlock();
+	assert_int_equal(n, 1);
+	return found[0].socket;
+}
+
+static void ask_for(uint32_t number)
+{
+	struct local_message message = {.kind = LOCAL_CONNECT,
+					.number = number,
+					.socket = number_of_listener(),
+					.size = LOCAL_RING_MIN,
+					.from = addr_v4(htonl(INADDR_LOOPBACK)),
+					.to = addr_v4(htonl(INADDR_LOOPBACK)),
+					.from_port = htons((uint16_t)(5000 + number)),
+					.to_port = listener->local.port};
+
+	send_to_us(&message, &memory.fd, number == 0);
+}
+
+static struct local_link *the_link(void)
+{
+	assert_false(list_empty(&local.links));
+	return container_of(local.links.next, struct local_link, link);
+}
+
+/* The queue has room for one: the program has it, whether the client lives or not. */
+static void test_those_that_wait_end_with_their_client(void **state)
+{
+	(void)state;
+	say_hello();
+	for (uint32_t i = 0; i < 4; i++)
+		ask_for(i);
+	assert_int_equal(listener->listen.waiting, 1);
+	assert_int_equal(the_link()->used, 4);
+	close(client);
+	local_links_readable();
+	assert_true(the_link()->dead);
+	assert_int_equal(the_link()->used, 1);
+	assert_int_equal(listener->listen.waiting, 1);
+}
+
+static void test_a_number_that_cannot_be(void **state)
+{
+	struct local_message message = {
+		.kind = LOCAL_CONNECT, .number = NOTICE_CONNS, .size = LOCAL_RING_MIN};
+	int fds[LOCAL_FDS];
+
+	(void)state;
+	say_hello();
+	for (unsigned i = 0; i < LOCAL_FDS; i++)
+		fds[i] = sys_fd_hide(fcntl(memory.fd, F_DUPFD_CLOEXEC, 0));
+	local_lock();
+	assert_false(local_take_connect(the_link(), &message, fds, LOCAL_FDS));
+	local_unlock();
+	for (unsigned i = 0; i < LOCAL_FDS; i++)
+		assert_int_equal(fds[i], -1); /* closed */
+	close(client);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
+
+static const struct CMUnitTest tests[] = {
+	CASE(test_those_that_wait_end_with_their_client),
+	CASE(test_a_number_that_cannot_be),
+};
+
+VMA_TEST_MAIN("local_listen", tests, setup, teardown)
