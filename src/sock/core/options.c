@@ -2,6 +2,7 @@
 #include "sock/core/options.h"
 
 #include <ck_spinlock.h>
+#include <stddef.h>
 
 #include "base/list.h"
 #include "base/mem.h"
@@ -39,6 +40,53 @@ static struct list *bucket_of(const struct sock_options *opt)
 }
 
 _Static_assert(sizeof(struct sock_options) % sizeof(uint64_t) == 0, "hashed by words");
+
+/* ---- of another process ------------------------------------------------------------------------ */
+
+#define FLAG(name) offsetof(struct sock_options, name)
+
+static const uint16_t flags[] = {
+	FLAG(alloc_rx.direct), FLAG(alloc_tx.direct), FLAG(keepalive.on), FLAG(mc_loop),
+	FLAG(mc_all),	       FLAG(mc_all6),	      FLAG(no_check),	  FLAG(reuseaddr),
+	FLAG(reuseport),       FLAG(nodelay),	      FLAG(cork),	  FLAG(quickack),
+	FLAG(oobinline),       FLAG(linger_on),	      FLAG(rcvbuf_set),	  FLAG(sndbuf_set),
+	FLAG(dontroute),       FLAG(tx_stamps),	      FLAG(no_label6),	  FLAG(ttl_set),
+	FLAG(hops6_set),
+};
+
+/* As bytes: a bool with another value must not be read as one. */
+static bool are_flags(const struct sock_options *opt)
+{
+	const uint8_t *bytes = (const uint8_t *)opt;
+
+	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		if (bytes[flags[i]] > 1)
+			return false;
+	}
+	return true;
+}
+
+static bool is_logic(const struct ring_alloc *alloc)
+{
+	return ring_logic_valid(alloc->logic) && alloc->profile <= RING_PROFILES_MAX;
+}
+
+static bool is_port_range(uint32_t range)
+{
+	uint32_t first = range & 0xffff, last = range >> 16;
+
+	return !last || first <= last;
+}
+
+bool options_are_sane(const struct sock_options *opt)
+{
+	return are_flags(opt) && is_logic(&opt->alloc_rx) && is_logic(&opt->alloc_tx) &&
+	       is_port_range(opt->port_range) && opt->rcvbuf <= INT32_MAX &&
+	       opt->sndbuf <= INT32_MAX && opt->rcvlowat && opt->rcvlowat <= INT32_MAX &&
+	       opt->keepalive.idle && opt->keepalive.interval;
+}
+
+/* ---- objects -------------------------------------------------------------------------------------- */
 
 /* Under the lock. */
 static struct shared *find_shared(struct list *bucket, const struct sock_options *opt)

@@ -130,6 +130,12 @@ static inline bool options_never_fragment(const struct sock_options *opt, const 
 }
 
 /*
+ * Could setsockopt(2) have made these options?  They come from another process: what flags, indexes and
+ * ranges say is not trusted.  Any other number is as good as another one.
+ */
+bool options_are_sane(const struct sock_options *opt);
+
+/*
  * An object that equals *opt; the caller gets a reference to it.  A new object takes a
  * reference of its own to accept_options.  NULL: no memory.
  */

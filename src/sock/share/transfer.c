@@ -280,12 +280,23 @@ void transfer_prepare(struct inet_sock *so)
 		(void)sock_rx_ring_beside(so, found.ring);
 }
 
+/* As a byte: a bool with another value must not be read as one. */
+static bool is_flag(const bool *flag)
+{
+	uint8_t byte;
+
+	memcpy(&byte, flag, sizeof(byte));
+	return byte <= 1;
+}
+
 static bool is_sane(const struct head *h)
 {
 	return h->magic == MAGIC && h->version == VERSION && h->head_size == sizeof(*h) &&
 	       h->options_size == sizeof(h->opt) && h->local.port && h->remote.port &&
 	       addr_is_v4(&h->local.addr) == addr_is_v4(&h->remote.addr) &&
-	       (h->family == AF_INET6 || addr_is_v4(&h->local.addr)) && h->opt.rcvlowat;
+	       (h->family == AF_INET6 || addr_is_v4(&h->local.addr)) && is_flag(&h->shut_rd) &&
+	       is_flag(&h->shut_wr) && is_flag(&h->dead) && is_flag(&h->reported) &&
+	       is_flag(&h->bound) && is_flag(&h->bound_addr) && options_are_sane(&h->opt);
 }
 
 static bool is_at(const struct endpoint *known, const struct endpoint *ep)

@@ -70,12 +70,86 @@ static void test_many_different_ones(void **state)
 	}
 }
 
+/* ---- of another process ------------------------------------------------------------------------ */
+
+static struct sock_options sane(void)
+{
+	struct sock_options opt = some(1);
+
+	opt.rcvlowat = 1;
+	opt.keepalive.idle = 7200;
+	opt.keepalive.interval = 75;
+	return opt;
+}
+
+static void bad_flag(struct sock_options *opt)
+{
+	memset(&opt->oobinline, 2, 1);
+}
+
+static void bad_last_flag(struct sock_options *opt)
+{
+	memset(&opt->hops6_set, 0x80, 1);
+}
+
+static void bad_logic(struct sock_options *opt)
+{
+	opt->alloc_rx.logic = 9;
+}
+
+static void bad_profile(struct sock_options *opt)
+{
+	opt->alloc_tx.profile = RING_PROFILES_MAX + 1;
+}
+
+static void bad_range(struct sock_options *opt)
+{
+	opt->port_range = 40000u << 16 | 50000;
+}
+
+static void bad_buffer(struct sock_options *opt)
+{
+	opt->rcvbuf = 0x80000000;
+}
+
+static void bad_lowat(struct sock_options *opt)
+{
+	opt->rcvlowat = 0;
+}
+
+static void bad_keepalive(struct sock_options *opt)
+{
+	opt->keepalive.interval = 0;
+}
+
+static void test_options_that_no_call_makes(void **state)
+{
+	static void (*const changes[])(struct sock_options *) = {
+		bad_flag,  bad_last_flag, bad_logic, bad_profile,
+		bad_range, bad_buffer,	  bad_lowat, bad_keepalive,
+	};
+	struct sock_options opt = sane();
+
+	(void)state;
+	assert_true(options_are_sane(&opt));
+	opt.port_range = 50000u << 16 | 40000;
+	assert_true(options_are_sane(&opt));
+	opt.port_range = 40000; /* no last one */
+	assert_true(options_are_sane(&opt));
+	for (unsigned i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		opt = sane();
+		changes[i](&opt);
+		assert_false(options_are_sane(&opt));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal_options_are_one_object),
 		cmocka_unit_test(test_the_last_reference_gives_it_back),
 		cmocka_unit_test(test_many_different_ones),
+		cmocka_unit_test(test_options_that_no_call_makes),
 	};
 
 	return cmocka_run_group_tests(tests, take_lock, NULL);
