@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/host_dir.h"
@@ -18,7 +20,10 @@
 
 #define LOOK_INTERVAL (10 * NSEC_PER_MSEC) /* the generation changes so often without inotify */
 #define TRIES 8				   /* another process may remove a directory meanwhile */
+#define LOCK_TRIES 1000			   /* a millisecond apart */
 #define NAME_MAX_OURS 64
+#define OF_NAMESPACE "local3-" /* and the number of the namespace */
+#define SWEPT "swept-"	       /* nobody uses it, and it goes */
 
 static int dir = -1, watch = -1; /* control lock */
 static uint32_t generation;	 /* any, atomic */
@@ -168,9 +173,100 @@ static bool sweep_place(int fd, const char *name, void *arg)
 	return true;
 }
 
+/* ---- directories that nobody uses ------------------------------------------------------------ */
+
+/*
+ * A process has a shared lock on its directory (flock(2)), so who gets an exclusive one knows that
+ * nobody uses it: not even a process whose names this namespace does not see.
+ */
+static bool lock(int fd, int how)
+{
+	return !sys_call(SYS_flock, fd, how | LOCK_NB, 0, 0, 0, 0);
+}
+
+static bool is_dead_anyway(uint64_t process)
+{
+	(void)process;
+	return true;
+}
+
+/* What is no entry stays, and then so do the directories that it is in. */
+static void remove_directory(int parent, const char *name, int fd)
+{
+	struct sweep all = {.dead = is_dead_anyway, .last_dead = true};
+
+	each_name(fd, sweep_place, &all);
+	sys_call(SYS_unlinkat, parent, name, AT_REMOVEDIR, 0, 0, 0);
+}
+
+/*
+ * Renames it first: who starts meanwhile makes another one, and who has opened this one already finds
+ * that it has not got the name any more.
+ */
+static void remove_unused(int parent, const char *name, int fd)
+{
+	char swept[NAME_MAX_OURS];
+
+	snprintf(swept, sizeof(swept), SWEPT "%s", name + strlen(OF_NAMESPACE));
+	if (lock(fd, LOCK_EX) && !sys_call(SYS_renameat, parent, name, parent, swept, 0, 0))
+		remove_directory(parent, swept, fd);
+}
+
+/* own: the name of ours.  Each process leaves one in each namespace. */
+static bool sweep_namespace(int parent, const char *name, void *own)
+{
+	bool swept = !strncmp(name, SWEPT, strlen(SWEPT));
+	int fd;
+
+	if ((!swept && strncmp(name, OF_NAMESPACE, strlen(OF_NAMESPACE)) != 0) ||
+	    !strcmp(name, own) || strlen(name) >= NAME_MAX_OURS)
+		return true;
+	fd = open_below(parent, name, false);
+	if (fd < 0)
+		return true;
+	if (swept) /* who began to has ended */
+		remove_directory(parent, name, fd);
+	else
+		remove_unused(parent, name, fd);
+	sys_close(fd);
+	return true;
+}
+
 /* ---- open and close ------------------------------------------------------------------------ */
 
-/* Each network namespace has a directory of its own. */
+/* Has the directory still the name by which it was opened? */
+static bool has_name(int parent, const char *name, int fd)
+{
+	struct stat st, named;
+
+	return !sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) &&
+	       !sys_call(SYS_newfstatat, parent, name, &named, AT_SYMLINK_NOFOLLOW, 0, 0) &&
+	       st.st_ino == named.st_ino;
+}
+
+/*
+ * Another process may find it unused until it is locked, and then has the lock for some instructions, or
+ * until it runs again.
+ */
+static int open_locked(int parent, const char *name)
+{
+	static const struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
+	int fd = -EAGAIN;
+
+	for (unsigned i = 0; i < LOCK_TRIES && fd == -EAGAIN; i++) {
+		fd = open_below(parent, name, true);
+		if (fd >= 0 && (!lock(fd, LOCK_SH) || !has_name(parent, name, fd))) {
+			sys_close_fd(&fd);
+			sys_call(SYS_nanosleep, &pause, NULL, 0, 0, 0, 0);
+			fd = -EAGAIN;
+		}
+		if (fd == -ENOENT) /* renamed before it was opened */
+			fd = -EAGAIN;
+	}
+	return fd;
+}
+
+/* Each network namespace has a directory of its own; of namespaces that have ended they stay. */
 static int open_for_namespace(const char *base)
 {
 	char name[NAME_MAX_OURS];
@@ -183,8 +279,10 @@ static int open_for_namespace(const char *base)
 	parent = host_dir_open(base);
 	if (parent < 0)
 		return parent;
-	snprintf(name, sizeof(name), "local2-%llu", (unsigned long long)st.st_ino);
-	fd = open_below(parent, name, true);
+	snprintf(name, sizeof(name), OF_NAMESPACE "%llu", (unsigned long long)st.st_ino);
+	fd = open_locked(parent, name);
+	if (fd >= 0)
+		each_name(parent, sweep_namespace, name);
 	sys_close(parent);
 	return fd < 0 ? fd : sys_fd_hide(fd);
 }

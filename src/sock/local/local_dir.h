@@ -3,7 +3,7 @@
  * The directory of local endpoints: which processes of this user, in this network namespace,
  * receive at an address and port, and can be reached through shared memory.
  *
- *	HOST-DIR/local2-NETNS/			base/host_dir.h; NETNS: inode of the namespace
+ *	HOST-DIR/local3-NETNS/			base/host_dir.h; NETNS: inode of the namespace
  *		t7f000001-1f90/			TCP, 127.0.0.1, port 8080 (hexadecimal)
  *		u0000...0001-0035/		UDP, ::1, port 53: 32 digits
  *			PROCESS-SOCKET		one empty file for each receiver, or
@@ -16,7 +16,8 @@
  *
  * Role		local_dir_generation(): any.  All others: control lock.
  * Lifetime	entries stay when their process is killed.  Who meets one removes it, and
- *		local_dir_open() removes all of them.
+ *		local_dir_open() removes all of them.  Namespaces end, and their numbers are used
+ *		again: local_dir_open() removes the directories of others that no process has open.
  * Trust	each directory and file must belong to the effective user, and nobody else may
  *		access it.  Links are not followed.  A name that is no entry is ignored.
  * Errors	-errno.
@@ -66,7 +67,7 @@ static inline bool local_place_has(const struct local_place *place, const struct
 
 /*
  * Opens the directory of this user and of the calling thread's network namespace, made if
- * necessary, and removes the entries of dead processes.  base: a directory for it, which exists
+ * necessary, and removes the entries of dead processes, and directories that nobody uses.  base: a directory for it, which exists
  * (tests); NULL: the host's.  dead: has the process with this name ended?
  * -ENOENT: no place for it; -EPERM: it is not the user's alone.
  */
