@@ -19,7 +19,6 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include "net/netlink/netlink.h"
 #include "sock/core/control.h"
 #include "sock/local/local_group.h"
 #include "tests/lib/local_receiver.h"
@@ -151,18 +150,14 @@ static inline void host_choose_addresses(void)
 	check(n == ADDRS);
 }
 
-static inline void host_begin(void)
+static inline void host_begin(local_handler *const *handlers)
 {
-	static local_handler *const no_handlers[LOCAL_KINDS];
-	static const struct netlink_events events;
-
 	/* Then fewer of the addresses are the host's. */
 	if (!host_make())
 		fprintf(stderr, "the namespace stays as it is\n");
 	sock_hooks.recv = host_recv;
 	sock_hooks.recvfrom = host_recvfrom;
-	local_receiver_start(no_handlers);
-	check(!netlink_open(&events));
+	local_receiver_start(handlers);
 	host_choose_addresses();
 }
 

@@ -14,7 +14,9 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "fuzz/input.h"
 #include "fuzz/local_host.h"
+#include "net/netlink/netlink.h"
 #include "ring/local/record_fan.h"
 #include "ring/local/record_quick.h"
 #include "sock/core/control.h"
@@ -58,46 +60,6 @@ static struct {
 } f;
 
 /* ---- input --------------------------------------------------------------------------------- */
-
-struct input {
-	const uint8_t *data;
-	size_t size;
-};
-
-/* Zeros after the end. */
-static void take(struct input *in, void *to, size_t n)
-{
-	size_t has = n < in->size ? n : in->size;
-
-	memset(to, 0, n);
-	memcpy(to, in->data, has);
-	in->data += has;
-	in->size -= has;
-}
-
-static uint8_t take8(struct input *in)
-{
-	uint8_t value;
-
-	take(in, &value, sizeof(value));
-	return value;
-}
-
-static uint16_t take16(struct input *in)
-{
-	uint16_t value;
-
-	take(in, &value, sizeof(value));
-	return value;
-}
-
-static uint32_t take32(struct input *in)
-{
-	uint32_t value;
-
-	take(in, &value, sizeof(value));
-	return value;
-}
 
 static struct inaddr take_addr(struct input *in)
 {
@@ -167,10 +129,13 @@ static void begin_link(void)
 
 static void begin(unsigned is)
 {
+	static local_handler *const no_handlers[LOCAL_KINDS];
+	static const struct netlink_events events;
 	static bool begun;
 
 	if (!begun) {
-		host_begin();
+		host_begin(no_handlers);
+		check(!netlink_open(&events));
 		f.host = -1;
 	}
 	begun = true;
