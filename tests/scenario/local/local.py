@@ -2,6 +2,7 @@
 
     local.py serve PORT              echoes, one connection at a time, until "stop"
     local.py echo PORT               100 echoes; prints how many were right
+    local.py low PORT FROM           the same of a socket that is bound to FROM
     local.py die PORT MODE           sends MODE; prints what is read, and how it ends
     local.py idle PORT               an idle connection, until SIGTERM
     local.py many PORT N             N connections at once, each echoes
@@ -75,14 +76,18 @@ def serve(port, addr):
         running = serve_one(sock)
 
 
-def connect(port, word):
-    sock = socket.create_connection((HOST, port))
+def connect(port, word, own=0):
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if own:
+        sock.bind((HOST, own))
+    sock.connect((HOST, port))
     sock.sendall(word)
     return sock
 
 
-def echo(port):
-    sock = connect(port, b"echo\n")
+def echo(port, own=0):
+    sock = connect(port, b"echo\n", own)
     right = 0
     for i in range(100):
         text = b"%6d" % i
@@ -147,6 +152,8 @@ def main():
         serve(port, sys.argv[3] if len(sys.argv) > 3 else HOST)
     elif what == "echo":
         echo(port)
+    elif what == "low":
+        echo(port, int(sys.argv[3]))
     elif what == "die":
         die(port, sys.argv[3])
     elif what == "idle":

@@ -17,6 +17,7 @@
         loop=0      IP_MULTICAST_LOOP
         self        it is a member, too, and prints what was wrong
         connect     by a connected socket
+        from=PORT   by a socket that is bound to it
         first       it has sent to a socket on this host before
         forks=N     after number N it forks; the child sends the next one by the same socket
         special=N   number N goes with a control message
@@ -161,6 +162,8 @@ class Publisher:
         self.sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, int(opts.get("loop", 1)))
         self.sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 3)
         self.own = receiver(port, {}) if "self" in opts else None
+        if "from" in opts:
+            self.sock.bind((HOST, int(opts["from"])))
         self.numbers = Numbers({})
         self.next = 0
         if "first" in opts:

@@ -223,4 +223,39 @@ joins one "$lib"
 publishes count=500 ttl0 settles
 check "of a publisher whose first number has TTL 0, a member gets each number once, in order" said one
 check "... and the kernel saw none of those that follow" saw_none
+
+# ---- low ports, of another user than root
+
+# Anybody can read them here.
+mkdir $netns_tmp/all && cp "$lib" tests/scenario/local/local_mcast.py $netns_tmp/all/ && chmod -R a+rX $netns_tmp
+lib=$netns_tmp/all/libvma.so
+ends() { echo /usr/bin/python3 $netns_tmp/all/local_mcast.py "$@"; }
+caps=+net_admin,+net_raw,+bpf,+ipc_lock
+user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+around=("${user[@]}" --inh-caps=$caps --ambient-caps=$caps)
+needs_none() { in_ns s sysctl -qw net.ipv4.ip_unprivileged_port_start=$1; }
+
+# low FROM CAPS [OPTION...]: a publisher of that user at that port; $by_kernel: the datagrams that the kernel
+# had meanwhile.
+low() {
+	next
+	joins one "$lib"
+	by_kernel=$(datagrams)
+	(
+		around=(timeout -s KILL 60 "${user[@]}" --inh-caps=$2 --ambient-caps=$2)
+		netns_exec s "$lib" 0-1023 $(ends publish $port from=$1 "${@:3}") > $(out publisher) 2>&1 < /dev/null
+	)
+	by_kernel=$(($(datagrams) - by_kernel))
+	check "... a member gets each number once, in order" said one
+}
+low 7299 $caps settles
+check "a publisher that is not root: the kernel saw none" saw_none
+low 900 $caps,+net_bind_service count=3000
+check "at a low port by a privilege: through the kernel" test $by_kernel -ge 3000
+needs_none 800
+low 900 $caps settles
+check "at a low port that needs none here: the kernel saw none" saw_none
+low 799 $caps,+net_bind_service count=3000
+check "at a lower one: through the kernel" test $by_kernel -ge 3000
+needs_none 1024
 verdict

@@ -92,6 +92,28 @@ server=$spawned
 netns_run s "" "${as[@]}" $(ends echo $port) > $netns_tmp/said
 check "without privileges: one line, and no warning" test "$(grep -c 'only connections on this host are accelerated' $netns_tmp/server.$port):$(grep -c WARNING $netns_tmp/server.$port)" == 1:0
 check "... and right answers" grep -qx 101 $netns_tmp/said
+
+# low FROM OPTION...: a client of that user at that port, with these options of setpriv; $by_kernel: the
+# segments that the kernel had meanwhile.
+low() {
+	by_kernel=$(segments)
+	netns_run s "" setpriv "${@:2}" "${as[@]:1}" $(ends low $port $1) > $netns_tmp/said
+	by_kernel=$(($(segments) - by_kernel))
+}
+needs_none() { in_ns s sysctl -qw net.ipv4.ip_unprivileged_port_start=$1; }
+bind=(--inh-caps=+net_bind_service --ambient-caps=+net_bind_service)
+
+low 900 "${bind[@]}"
+check "a low port by a privilege: right answers" grep -qx 101 $netns_tmp/said
+check "... through the kernel" test $by_kernel -ge 100
+needs_none 800
+low 900
+check "a low port that needs none here: right answers" grep -qx 101 $netns_tmp/said
+check "... through shared memory" test $by_kernel -lt 100
+low 799 "${bind[@]}"
+check "a lower one: right answers" grep -qx 101 $netns_tmp/said
+check "... through the kernel" test $by_kernel -ge 100
+needs_none 1024
 stops
 starts "$lib" 0.0.0.0
 vma_env=(VMA_TRACELEVEL=debug VMA_LOG_FILE=$netns_tmp/log)
