@@ -79,6 +79,41 @@ static void stop(void)
 	free(f.lane);
 }
 
+/* As the usual calls, which leave to the others what is not usual. */
+static void use_bytes_at_once(uint16_t operand)
+{
+	uint8_t bytes[2 * CAPACITY] = {0};
+	size_t size = operand >> 1 & 0xff, n;
+	bool stuck = operand & 1 ? f.writer.broken : f.reader.broken;
+
+	if (operand & 1)
+		n = byte_ring_write_at_once(&f.writer, bytes, size);
+	else
+		n = byte_ring_read_at_once(&f.reader, bytes, size);
+	check(n <= size && n <= CAPACITY && (!stuck || !n));
+}
+
+static void end_bytes(unsigned how)
+{
+	switch (how) {
+	case 0:
+	case 2:
+		byte_ring_close(&f.reader);
+		break;
+	case 1:
+	case 3:
+		byte_ring_finish(&f.writer);
+		break;
+	case 4:
+		byte_ring_reset(&f.writer);
+		break;
+	default:
+		(void)byte_ring_reader_closed(&f.writer);
+		byte_ring_writer_lost(&f.writer);
+		check(f.writer.broken);
+	}
+}
+
 static void use_bytes(uint16_t operand)
 {
 	uint8_t bytes[2 * CAPACITY] = {0};
@@ -116,16 +151,19 @@ static void use_bytes(uint16_t operand)
 		byte_ring_set_receive_limit(&f.reader, operand & 0xff);
 		break;
 	case 6:
+		if (operand & 0x1000) {
+			use_bytes_at_once(operand);
+			break;
+		}
 		(void)byte_ring_reader_open(&f.reader, f.ring, f.data, CAPACITY);
 		(void)byte_ring_writer_open(&f.writer, f.ring, f.data, CAPACITY, operand & 0xff);
 		break;
 	default:
 		(void)byte_ring_end(&f.reader);
-		if (operand & 1)
-			byte_ring_finish(&f.writer);
-		else
-			byte_ring_close(&f.reader);
+		end_bytes(operand % 6);
 	}
+	check(f.reader.tail - f.reader.head <= CAPACITY &&
+	      f.writer.tail - f.writer.head <= CAPACITY);
 }
 
 static void use_records(uint16_t operand)
