@@ -19,8 +19,7 @@ struct pending {
 	struct local_link *from;
 	uint32_t number;
 	struct local_message message;
-	struct local_end
-		end; /* so that its number stays; the pending connection ends with its peer */
+	struct local_end end; /* keeps its number; its death ends the pending connection */
 	uint8_t *slot;
 };
 

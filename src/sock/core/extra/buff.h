@@ -57,8 +57,8 @@ void buff_store_init(struct buff_store *store, unsigned ring);
 bool buff_store_extend(struct buff_store *store);
 
 /*
- * holder: a buffer of the ring for pkt of the socket ref, with one reference; the program has pkt from now on.  charge:
- * what sock_kind.held_freed() gets when it is back.  NULL: as buff_store_extend().
+ * holder: a buffer of the ring for pkt of the socket ref, with one reference; the program has pkt
+ * from now on.  charge: what sock_kind.held_freed() gets when it is back.  NULL: as buff_store_extend().
  */
 static inline struct buff *buff_new(struct buff_store *store, struct sock_ref ref, struct pkt *pkt,
 				    uint32_t charge)
