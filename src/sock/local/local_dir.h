@@ -68,7 +68,8 @@ static inline bool local_place_has(const struct local_place *place, const struct
 /*
  * Opens the directory of this user and of the calling thread's network namespace, made if
  * necessary, and removes the entries of dead processes, and directories that nobody uses.
- * base: a directory for it, which exists (tests); NULL: the host's.  dead: has the process with this name ended?
+ * base: a directory for it, which exists (tests); NULL: the host's.
+ * dead: has the process with this name ended?
  * -ENOENT: no place for it; -EPERM: it is not the user's alone.
  */
 int local_dir_open(const char *base, bool (*dead)(uint64_t process));
