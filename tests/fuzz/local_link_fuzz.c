@@ -401,7 +401,7 @@ static bool is_entry(const char *name)
 {
 	size_t n = strlen(name);
 
-	return n >= 25 && is_hex(name, 16) && strncmp(name, "0000000000000000", 16) &&
+	return n >= 25 && is_hex(name, 16) && strncmp(name, "0000000000000000", 16) != 0 &&
 	       name[16] == '-' && is_hex(name + 17, 8) &&
 	       (n == 25 || (n > 26 && n <= 42 && name[25] == '-' && name[26] != '0' &&
 			    is_hex(name + 26, n - 26)));
