@@ -339,17 +339,25 @@ INTO_FRAME bool is_header_summed(const uint8_t *frame, const struct frame_predic
 			     load32(frame + ETH_HDR + 8) + prediction->addrs);
 }
 
+/* Is there room for a header of UDP, and is all in the headers that is not length or checksum predicted? */
+INTO_FRAME bool has_predicted_bytes(const struct pkt *pkt,
+				    const struct frame_prediction *prediction)
+{
+	const uint8_t *frame = pkt->frame;
+
+	return pkt->frame_len >= AT_L4 + UDP_HDR &&
+	       (((load64(frame + AT_TYPE) ^ prediction->type) & load64(type_mask)) |
+		((load64(frame + AT_PROTO) ^ prediction->proto) & load64(proto_mask)) |
+		(load64(frame + AT_TO) ^ prediction->to) |
+		(load32(frame + AT_FROM) ^ prediction->from)) == 0;
+}
+
 bool frame_is_predicted(struct pkt *pkt, unsigned flags, const struct frame_prediction *prediction)
 {
 	const uint8_t *frame = pkt->frame;
 	size_t total;
 
-	if (pkt->frame_len < AT_L4 + UDP_HDR)
-		return false;
-	if ((((load64(frame + AT_TYPE) ^ prediction->type) & load64(type_mask)) |
-	     ((load64(frame + AT_PROTO) ^ prediction->proto) & load64(proto_mask)) |
-	     (load64(frame + AT_TO) ^ prediction->to) |
-	     (load32(frame + AT_FROM) ^ prediction->from)) != 0)
+	if (!has_predicted_bytes(pkt, prediction))
 		return false;
 	total = ntohs(load16(frame + ETH_HDR + 2));
 	/* The shortest one has a header of UDP.  A smaller one is a large number here. */
@@ -386,12 +394,7 @@ INTO_FRAME bool is_simple_udp(struct pkt *pkt, unsigned flags,
 	uint64_t parsed;
 	uint16_t len;
 
-	if (pkt->frame_len < AT_L4 + UDP_HDR)
-		return false;
-	if ((((load64(frame + AT_TYPE) ^ prediction->type) & load64(type_mask)) |
-	     ((load64(frame + AT_PROTO) ^ prediction->proto) & load64(proto_mask)) |
-	     (load64(frame + AT_TO) ^ prediction->to) |
-	     (load32(frame + AT_FROM) ^ prediction->from)) != 0)
+	if (!has_predicted_bytes(pkt, prediction))
 		return false;
 	len = ntohs(load16(frame + AT_L4 + 4));
 	/* A length below that of the header is a large number here. */

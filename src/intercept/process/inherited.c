@@ -218,8 +218,7 @@ EARLY_CODE void inherited_start(const char *text, const char *local)
 	struct inherited_item channel;
 
 	if (local) {
-		inherited_take(
-			text); /* first, because it says which numbers of sockets are taken */
+		inherited_take(text); /* first: it says which numbers of sockets are taken */
 		inherited_take_local(local);
 		return;
 	}

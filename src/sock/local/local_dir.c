@@ -266,7 +266,7 @@ static int open_locked(int parent, const char *name)
 	return fd;
 }
 
-/* Each network namespace has a directory of its own; of namespaces that have ended they stay. */
+/* Each network namespace has a directory of its own. */
 static int open_for_namespace(const char *base)
 {
 	char name[NAME_MAX_OURS];
