@@ -135,33 +135,47 @@ def steady(run, key):
     return len(ours)
 
 
-def in_use(run, pair, key):
-    lines = run.samples[pair][steady(run, key):]
-    if key == "fds":
-        return [s[key] - min(s["entries"], KEEPERS) for s in lines]
-    return [s[key] for s in lines]
+def values(run, pair, key):
+    return [s[key] for s in run.samples[pair][steady(run, key):]]
 
 
-def trend(values):
+def less_keepers(run, pair):
+    """Descriptors, less the map entries, each of which may have one that keeps a port."""
+    lines = run.samples[pair][steady(run, "fds"):]
+    return [s["fds"] - min(s["entries"], KEEPERS) for s in lines]
+
+
+def trend(lines):
     """The rise from the first to the last value, by least squares."""
-    n = len(values)
-    middle, mean = (n - 1) / 2, sum(values) / n
-    slope = sum((i - middle) * (v - mean) for i, v in enumerate(values)) / \
+    n = len(lines)
+    middle, mean = (n - 1) / 2, sum(lines) / n
+    slope = sum((i - middle) * (v - mean) for i, v in enumerate(lines)) / \
         sum((i - middle) ** 2 for i in range(n))
     return slope * (n - 1)
 
 
+def growth(key, ours, kernel):
+    """By how much a value of ours has grown; 0: not more than it may."""
+    part, number = GROWTH[key]
+    if len(ours) < 3:
+        return 0
+    third = (len(ours) + 2) // 3
+    # The program itself may need more memory; the kernel's pair then needs as much.
+    risen = trend(ours) - max(trend(kernel), 0)
+    # A value that varies has no third that is completely above another third.
+    grows = min(ours[-third:]) > max(ours[:third]) and risen > abs(ours[0]) * part + number
+    return risen if grows else 0
+
+
 def judge_growth(run):
-    for key, (part, number) in GROWTH.items():
-        lines = in_use(run, "ours", key)
-        if len(lines) < 3:
-            continue
-        third = (len(lines) + 2) // 3
-        # The program itself may need more memory; the kernel's pair then needs as much.
-        risen = trend(lines) - max(trend(in_use(run, "kernel", key)), 0)
-        # A value that varies has no third that is completely above another third.
-        if min(lines[-third:]) > max(lines[:third]) and risen > abs(lines[0]) * part + number:
-            yield "%s grows: by %d, from %d to %d" % (key, risen, lines[0], lines[-1])
+    for key in GROWTH:
+        ours = values(run, "ours", key)
+        risen = growth(key, ours, values(run, "kernel", key))
+        # Entries come and go without keepers, too: then only the difference seems to grow.
+        if key == "fds":
+            risen = min(risen, growth(key, less_keepers(run, "ours"), less_keepers(run, "kernel")))
+        if risen:
+            yield "%s grows: by %d, from %d to %d" % (key, risen, ours[0], ours[-1])
 
 
 def judge_way(run):
