@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,34 +35,65 @@ static long segment_control(int id, int cmd, struct shmid_ds *ds)
 	return sys_call(SYS_shmctl, id, cmd, ds, 0, 0, 0);
 }
 
-/* Is it a recorder, and no new one whose process has not attached to it yet? */
-static bool is_recorder(int id)
+/* The segment, attached; NULL: it cannot be. */
+static struct recorder *attach(int id)
 {
-	long at = sys_call(SYS_shmat, id, NULL, SHM_RDONLY, 0, 0, 0);
+	long at = sys_call(SYS_shmat, id, NULL, 0, 0, 0, 0);
+
+	return at < 0 && at >= -4095 ? NULL : (struct recorder *)at;
+}
+
+static void detach(struct recorder *page)
+{
+	sys_call(SYS_shmdt, page, 0, 0, 0, 0, 0);
+}
+
+/* A segment that its process left behind. */
+struct left {
+	int id;
+	uint64_t at, made_at; /* struct recorder */
+	bool told;
+};
+
+/*
+ * Is it a recorder, and no new one whose process has not attached to it yet?  The kernel's time of the last
+ * detachment changes with each look, so the first one keeps it.
+ */
+static bool look_at(int id, const struct shmid_ds *ds, struct left *out)
+{
+	struct recorder *page = attach(id);
+	uint64_t none = 0;
 	bool yes;
 
-	if (at < 0 && at >= -4095)
+	if (!page)
 		return false;
 	/* Acquire: pairs with recorder_ready() of that process. */
-	yes = __atomic_load_n(&((const struct recorder *)at)->magic, __ATOMIC_ACQUIRE) ==
-	      RECORDER_MAGIC;
-	sys_call(SYS_shmdt, at, 0, 0, 0, 0, 0);
+	yes = __atomic_load_n(&page->magic, __ATOMIC_ACQUIRE) == RECORDER_MAGIC;
+	*out = (struct left){.id = id, .made_at = page->made_at, .told = true};
+	if (yes && page->version == RECORDER_VERSION) {
+		/* Relaxed, both: alone each says all, and a look at the same time has about the same. */
+		__atomic_compare_exchange_n(&page->left_at, &none, (uint64_t)ds->shm_dtime, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+		out->at = __atomic_load_n(&page->left_at, __ATOMIC_RELAXED);
+		out->told = __atomic_load_n(&page->told, __ATOMIC_RELAXED);
+	}
+	detach(page);
 	return yes;
 }
 
-/* Removes the segment that was left longest ago.  The number of those that remain. */
-static unsigned remove_oldest(int ids[DEAD_MAX], int64_t left_at[DEAD_MAX], unsigned n)
+/* Has the process ended?  False also if that is not known: it may be of another PID namespace. */
+static bool has_ended(pid_t pid)
 {
-	unsigned oldest = 0;
+	struct pollfd end = {.events = POLLIN};
+	long fd = pid > 0 ? sys_call(SYS_pidfd_open, pid, 0, 0, 0, 0, 0) : -EINVAL;
+	bool yes = fd == -ESRCH;
 
-	for (unsigned i = 1; i < n; i++) {
-		if (left_at[i] < left_at[oldest])
-			oldest = i;
-	}
-	segment_control(ids[oldest], IPC_RMID, NULL);
-	ids[oldest] = ids[n - 1];
-	left_at[oldest] = left_at[n - 1];
-	return n - 1;
+	if (fd < 0)
+		return yes;
+	end.fd = (int)fd;
+	yes = sys_ppoll(&end, 1, &(struct timespec){0}, NULL) == 1;
+	sys_close(end.fd);
+	return yes;
 }
 
 /* The highest index of a segment, or negative. */
@@ -72,37 +104,57 @@ static long last_segment(void)
 	return segment_control(0, SHM_INFO, (struct shmid_ds *)(void *)&info);
 }
 
-/* The id of the segment with this index, if a process of this user left it behind; else negative. */
-static int left_behind(int i, struct shmid_ds *ds)
+/*
+ * Has a process of this user left the segment with this index behind?  Whoever looks at it has attached it,
+ * too, for a moment.
+ */
+static bool left_behind(int i, struct left *out)
 {
-	long id = segment_control(i, SHM_STAT, ds);
+	struct shmid_ds ds;
+	long id = segment_control(i, SHM_STAT, &ds);
 
-	if (id < 0 || ds->shm_nattch || ds->shm_segsz != sizeof(struct recorder) ||
-	    ds->shm_perm.cuid != sys_geteuid() || !is_recorder((int)id))
-		return -1;
-	return (int)id;
+	return id >= 0 && ds.shm_segsz == sizeof(struct recorder) &&
+	       ds.shm_perm.cuid == sys_geteuid() && (!ds.shm_nattch || has_ended(ds.shm_cpid)) &&
+	       look_at((int)id, &ds, out);
 }
 
+/* Would it rather be removed than the other one? */
+static bool matters_less(const struct left *a, const struct left *b)
+{
+	if (a->told != b->told)
+		return a->told;
+	return a->at != b->at ? a->at < b->at : a->made_at < b->made_at;
+}
+
+/* The number of those that remain. */
+static unsigned remove_one(struct left all[DEAD_MAX], unsigned n)
+{
+	struct left *least = &all[0];
+
+	for (unsigned i = 1; i < n; i++) {
+		if (matters_less(&all[i], least))
+			least = &all[i];
+	}
+	segment_control(least->id, IPC_RMID, NULL);
+	*least = all[n - 1];
+	return n - 1;
+}
+
+/* Those whose peers are still to be told stay, within DEAD_MAX. */
 static void sweep(void)
 {
-	int ids[DEAD_MAX];
-	int64_t left_at[DEAD_MAX];
-	struct shmid_ds ds;
-	unsigned n = 0;
+	struct left all[DEAD_MAX];
+	unsigned n = 0, told = 0;
 	long last = last_segment();
 
 	for (int i = 0; i <= last; i++) {
-		int id = left_behind(i, &ds);
-
-		if (id < 0)
-			continue;
-		ids[n] = id;
-		left_at[n++] = ds.shm_dtime;
-		if (n == DEAD_MAX)
-			n = remove_oldest(ids, left_at, n);
+		if (left_behind(i, &all[n]) && ++n == DEAD_MAX)
+			n = remove_one(all, n);
 	}
-	while (n >= RECORDER_KEPT)
-		n = remove_oldest(ids, left_at, n);
+	for (unsigned i = 0; i < n; i++)
+		told += all[i].told;
+	for (; n >= RECORDER_KEPT && told; told--)
+		n = remove_one(all, n);
 }
 
 /* Of the calling thread. */
@@ -126,17 +178,14 @@ static bool is_untold(const struct recorder *page)
 	       page->netns == network_namespace();
 }
 
-/* The segment of an ended process, mapped; NULL: is_untold() says no. */
-static struct recorder *map_left(int id)
+/* The segment of an ended process, attached; NULL: is_untold() says no. */
+static struct recorder *attach_untold(int id)
 {
-	long at = sys_call(SYS_shmat, id, NULL, 0, 0, 0, 0);
-	struct recorder *page = (struct recorder *)at;
+	struct recorder *page = attach(id);
 
-	if (at < 0 && at >= -4095)
-		return NULL;
-	if (is_untold(page))
+	if (!page || is_untold(page))
 		return page;
-	sys_call(SYS_shmdt, page, 0, 0, 0, 0, 0);
+	detach(page);
 	return NULL;
 }
 
@@ -161,31 +210,32 @@ static unsigned open_conns(const struct recorder *page, struct recorder_conn *co
 
 int recorder_left(int *from, struct recorder_conn conns[RECORDER_SOCKS], int *id)
 {
-	struct shmid_ds ds;
 	long last = last_segment();
+	struct left left;
 	int n = -1;
 
 	while (*from <= last && n < 0) {
-		struct recorder *page;
+		struct recorder *page = NULL;
 
-		*id = left_behind((*from)++, &ds);
-		page = *id < 0 ? NULL : map_left(*id);
+		if (left_behind((*from)++, &left))
+			page = attach_untold(left.id);
 		if (!page)
 			continue;
+		*id = left.id;
 		n = (int)open_conns(page, conns);
-		sys_call(SYS_shmdt, page, 0, 0, 0, 0, 0);
+		detach(page);
 	}
 	return n;
 }
 
 void recorder_left_done(int id)
 {
-	struct recorder *page = map_left(id);
+	struct recorder *page = attach_untold(id);
 
 	if (!page)
 		return;
 	__atomic_store_n(&page->told, 1, __ATOMIC_RELAXED);
-	sys_call(SYS_shmdt, page, 0, 0, 0, 0, 0);
+	detach(page);
 }
 
 /* ---- its life ------------------------------------------------------------------------- */

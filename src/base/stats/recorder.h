@@ -7,7 +7,7 @@
  * process.  So the last events of a process that was killed can be read, and nobody can cut it
  * off while it is in use.  Nothing names it but its creator's process id (shm_cpid), its size and
  * its magic.  A process removes its segment when it ends in order; the next one of the same user
- * removes all but the last RECORDER_KEPT of those that were left behind.
+ * removes all but the last RECORDER_KEPT of those that were left behind and are done with.
  *
  * It also knows which TCP connections the process has, because the peers of a process that was
  * killed must be told: recorder_left().
@@ -32,7 +32,7 @@
 #include "base/stats/stats_page.h"
 
 #define RECORDER_MAGIC 0x4543415254414d56ull /* "VMATRACE" */
-#define RECORDER_VERSION 3u		     /* changes with the layout */
+#define RECORDER_VERSION 4u		     /* changes with the layout */
 #define RECORDER_RECORDS 4096u		     /* of an area; a power of two */
 #define RECORDER_RINGS 64u
 #define RECORDER_CALLS RECORDER_RINGS	      /* area of threads that hold no ring */
@@ -145,6 +145,7 @@ struct recorder {
 	uint32_t told;	/* any process, atomic: 1: recorder_left_done() */
 	uint32_t unused;
 	uint64_t made_at, made_at_real; /* nsec, CLOCK_MONOTONIC and CLOCK_REALTIME */
+	uint64_t left_at; /* any process, atomic: when its process was killed: seconds, CLOCK_REALTIME */
 	char name[RECORDER_NAME];
 	char version_text[32];
 	char texts[RECORDER_KINDS][RECORDER_TEXTS][RECORDER_TEXT];

@@ -347,13 +347,41 @@ static void test_connections_of_another_network_are_left_alone(void **state)
 	assert_int_equal(find_connections(82, false), 0);
 }
 
-static void test_few_segments_of_killed_processes_stay(void **state)
+/* Somebody looks at the segment, so it is attached; and nobody has waited for its process yet. */
+static void test_a_look_does_not_hide_what_was_left(void **state)
 {
-	pid_t pids[RECORDER_KEPT + 4];
-	unsigned n = sizeof(pids) / sizeof(*pids), left = 0;
-	int status, id = -1;
+	siginfo_t info;
+	int id = -1, status;
+	pid_t pid = fork();
+	void *look;
+
+	if (!pid) {
+		recorder_fork_child();
+		if (recorder_open()) {
+			recorder_ready();
+			name4(1, 3, IPPROTO_TCP, "10.0.0.1", 83, "10.0.0.2", 4001, true);
+		}
+		kill(getpid(), SIGKILL);
+	}
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(segments_of(pid, &id), 1);
+	look = shmat(id, NULL, SHM_RDONLY);
+	assert_ptr_not_equal(look, (void *)-1);
+	assert_int_equal(find_connections(83, false), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(find_connections(83, true), 1);
+	shmdt(look);
+	shmctl(id, IPC_RMID, NULL);
+}
+
+/* Processes that are killed one after the other; told: the peers of each have been told then. */
+static void be_killed(pid_t pids[], unsigned n, bool told)
+{
+	static struct recorder_conn conns[RECORDER_SOCKS];
 
 	for (unsigned i = 0; i < n; i++) {
+		int status, from = 0, id;
+
 		pids[i] = fork();
 		if (!pids[i]) {
 			recorder_fork_child();
@@ -362,16 +390,48 @@ static void test_few_segments_of_killed_processes_stay(void **state)
 			_exit(0); /* without recorder_close() */
 		}
 		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		while (told && recorder_left(&from, conns, &id) >= 0)
+			recorder_left_done(id);
 	}
+}
+
+/* Those of the last ones stay, although each that is looked at was attached to last. */
+static void test_few_segments_of_killed_processes_stay(void **state)
+{
+	pid_t pids[RECORDER_KEPT + 4];
+	unsigned n = sizeof(pids) / sizeof(*pids);
+	int id = -1;
+
+	be_killed(pids, n, true);
+	for (unsigned i = 0; i < n; i++) {
+		/* Each makes room for itself before it adds its own. */
+		assert_int_equal(segments_of(pids[i], &id), i + RECORDER_KEPT >= n);
+		if (i + RECORDER_KEPT >= n)
+			shmctl(id, IPC_RMID, NULL);
+	}
+	assert_int_equal(segments_of(getpid(), &id), 1);
+}
+
+static void test_segments_stay_until_the_peers_are_told(void **state)
+{
+	pid_t pids[2 * RECORDER_KEPT], last;
+	unsigned n = sizeof(pids) / sizeof(*pids), left = 0;
+	int id = -1;
+
+	be_killed(pids, n, false);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(segments_of(pids[i], &id), 1);
+	be_killed(&last, 1, true); /* which tells the peers of all */
+	be_killed(&last, 1, false);
 	for (unsigned i = 0; i < n; i++) {
 		if (segments_of(pids[i], &id)) {
 			left++;
 			shmctl(id, IPC_RMID, NULL);
 		}
 	}
-	/* Each makes room for itself before it adds its own. */
-	assert_int_equal(left, RECORDER_KEPT);
-	assert_int_equal(segments_of(getpid(), &id), 1);
+	/* And of the two last ones. */
+	assert_int_equal(left, RECORDER_KEPT - 2);
+	assert_int_equal(segments_of(last, &id), 1);
 }
 
 static void test_a_forked_child_does_not_record_for_its_parent(void **state)
@@ -407,7 +467,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_unused_areas_need_no_memory),
 	TEST(test_it_ends_with_an_orderly_process_and_outlives_a_killed_one),
 	TEST(test_connections_of_killed_processes_are_left),
+	TEST(test_a_look_does_not_hide_what_was_left),
 	TEST(test_few_segments_of_killed_processes_stay),
+	TEST(test_segments_stay_until_the_peers_are_told),
 	TEST(test_a_forked_child_does_not_record_for_its_parent),
 	TEST(test_connections_of_another_network_are_left_alone), /* last: it leaves the network */
 };
