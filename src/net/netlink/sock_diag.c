@@ -153,19 +153,28 @@ int diag_each(const struct diag_query *query,
 
 /* ---- one ---------------------------------------------------------------------------------------- */
 
-uint64_t diag_receiver(const struct endpoint *from, const struct endpoint *to, int ifindex)
+static void put_addr(uint32_t *to, const struct inaddr *addr)
 {
-	bool ipv4 = addr_is_v4(&to->addr);
-	/* For historical reasons, its source is that of the datagram. */
+	bool ipv4 = addr_is_v4(addr);
+
+	memcpy(to, ipv4 ? &addr->w[3] : addr->w, ipv4 ? 4 : 16);
+}
+
+uint64_t diag_receiver(uint8_t protocol, const struct endpoint *from, const struct endpoint *to,
+		       int ifindex)
+{
+	/* The socket's own end is the source; for historical reasons, of UDP it is the destination. */
+	const struct endpoint *src = protocol == IPPROTO_UDP ? from : to;
+	const struct endpoint *dst = protocol == IPPROTO_UDP ? to : from;
 	struct question q = {
 		.head = {.nlmsg_len = sizeof(q),
 			 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
 			 .nlmsg_flags = NLM_F_REQUEST},
-		.req = {.sdiag_family = ipv4 ? AF_INET : AF_INET6,
-			.sdiag_protocol = IPPROTO_UDP,
+		.req = {.sdiag_family = addr_is_v4(&to->addr) ? AF_INET : AF_INET6,
+			.sdiag_protocol = protocol,
 			.idiag_states = UINT32_MAX,
-			.id = {.idiag_sport = from->port,
-			       .idiag_dport = to->port,
+			.id = {.idiag_sport = src->port,
+			       .idiag_dport = dst->port,
 			       .idiag_if = (uint32_t)ifindex,
 			       .idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
 	};
@@ -173,8 +182,8 @@ uint64_t diag_receiver(const struct endpoint *from, const struct endpoint *to, i
 	struct nlmsghdr head;
 	ssize_t n;
 
-	memcpy(q.req.id.idiag_src, ipv4 ? &from->addr.w[3] : from->addr.w, ipv4 ? 4 : 16);
-	memcpy(q.req.id.idiag_dst, ipv4 ? &to->addr.w[3] : to->addr.w, ipv4 ? 4 : 16);
+	put_addr(q.req.id.idiag_src, &src->addr);
+	put_addr(q.req.id.idiag_dst, &dst->addr);
 	n = netlink_ask_once(NETLINK_SOCK_DIAG, &q, sizeof(q), answer, sizeof(answer));
 	if (n < (ssize_t)FIXED)
 		return 0;

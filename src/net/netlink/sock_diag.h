@@ -34,9 +34,11 @@ int diag_each(const struct diag_query *query,
 	      int (*fn)(const struct diag_socket *socket, void *arg), void *arg);
 
 /*
- * The cookie of the socket that gets a UDP datagram from there to there, which arrives by this interface;
- * 0: there is none, or the kernel does not say.  Both addresses are of one family.
+ * The cookie of the socket that gets a packet from there to there, which arrives by this interface: a UDP
+ * datagram, or a segment of TCP, that of a new connection unless there is one.  0: there is no socket, or
+ * the kernel does not say.  Both addresses are of one family.
  */
-uint64_t diag_receiver(const struct endpoint *from, const struct endpoint *to, int ifindex);
+uint64_t diag_receiver(uint8_t protocol, const struct endpoint *from, const struct endpoint *to,
+		       int ifindex);
 
 #endif

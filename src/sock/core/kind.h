@@ -298,7 +298,7 @@ struct sock_upcalls {
 	int (*local_connect_wait)(struct sock_ref ref, const struct sock_call *call);
 	/* Can a listener get local connections?  It has an address. */
 	bool (*local_may_listen)(const struct inet_sock *so);
-	/* It gets them from now on.  False: it cannot. */
+	/* It gets them from now on, or after SO_REUSEPORT was set.  False: it cannot. */
 	bool (*local_listen)(struct inet_sock *so);
 	/* It gets no more of them.  Does nothing if it does not. */
 	void (*local_unlisten)(struct inet_sock *so);

@@ -12,7 +12,7 @@
 #include "sock/core/port/local_port.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local.h"
-#include "sock/local/local_dir.h"
+#include "sock/local/local_choice.h"
 #include "sock/local/local_move.h"
 #include "sock/local/local_sock.h"
 #include "sock/tcp/tcp_sock.h"
@@ -226,8 +226,33 @@ static int begin_on(struct inet_sock *so, struct local_link *link, uint32_t sock
 }
 
 /*
- * Begins the connection with the first of these listeners that can be reached, beginning at a
- * random one, as the kernel chooses among sockets with SO_REUSEPORT.
+ * Of the processes that have a listener there, those stay in found that have the one which the kernel
+ * chooses for this client.  Their number; 0: the kernel connects.
+ */
+static unsigned keep_chosen(const struct inet_sock *so, const struct endpoint *to,
+			    struct local_entry *found, unsigned n)
+{
+	enum local_sharing sharing = local_sharing(found, n);
+	const struct local_entry *chosen;
+	uint64_t cookie;
+	unsigned kept = 0;
+
+	if (sharing != LOCAL_SHARED)
+		return sharing == LOCAL_UNSHARED ? n : 0;
+	chosen = local_choice(LOCAL_TCP, &so->local, to, found, n);
+	if (!chosen)
+		return 0;
+	cookie = chosen->cookie;
+	for (unsigned i = 0; i < n; i++) {
+		if (found[i].cookie == cookie)
+			found[kept++] = found[i];
+	}
+	return kept;
+}
+
+/*
+ * Begins the connection with the first of these processes that can be reached, beginning at a random
+ * one: they have the same listener.
  */
 static int begin_with_any(struct inet_sock *so, const struct endpoint *to,
 			  const struct local_place *at, const struct local_entry *found, unsigned n,
@@ -279,6 +304,9 @@ int local_connect(struct inet_sock *so, const struct endpoint *to)
 		return SOCK_KERNEL;
 	if (chosen && is_taken(so, to))
 		return -EADDRNOTAVAIL;
+	n = keep_chosen(so, to, found, n);
+	if (!n)
+		return SOCK_KERNEL;
 	rc = set_home(so);
 	if (!rc)
 		rc = begin_with_any(so, to, &at, found, n, capacity);

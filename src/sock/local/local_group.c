@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "ring/local/record_quick.h"
 #include "sock/local/local.h"
+#include "sock/local/local_choice.h"
 #include "sock/local/local_sock.h"
 #include "sock/local/local_udp.h"
 #include "sock/udp/mcast.h"

@@ -8,7 +8,7 @@
 #include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local.h"
-#include "sock/local/local_dir.h"
+#include "sock/local/local_choice.h"
 #include "sock/local/local_move.h"
 #include "sock/local/local_sock.h"
 #include "sock/tcp/tcp_sock.h"
@@ -50,9 +50,8 @@ static struct local_listener *find_listener(uint32_t socket)
 
 bool local_may_listen(const struct inet_sock *so)
 {
-	/* SO_REUSEPORT: the kernel chooses, also sockets of others.  TCP_DEFER_ACCEPT: it waits. */
-	return local_available() && !so->opt->bind_ifindex && !so->opt->reuseport &&
-	       !so->opt->defer_accept;
+	/* TCP_DEFER_ACCEPT: the kernel waits for the first bytes. */
+	return local_available() && !so->opt->bind_ifindex && !so->opt->defer_accept;
 }
 
 struct local_place local_place_of(const struct inet_sock *so, enum local_proto proto)
@@ -62,14 +61,34 @@ struct local_place local_place_of(const struct inet_sock *so, enum local_proto p
 	return (struct local_place){proto, so->local, all6 && sock_has_ipv4(so)};
 }
 
+/* With SO_REUSEPORT the kernel chooses among the listeners of the port, also those of others. */
+static uint64_t cookie_for(const struct inet_sock *so)
+{
+	return so->opt->reuseport ? local_cookie_of(so) : 0;
+}
+
+/* It may have been stopped, and SO_REUSEPORT may have been set. */
+static void listen_again(struct local_listener *l)
+{
+	const struct inet_sock *so = inet_of(l->ref.sk);
+
+	if (!l->entry.cookie && cookie_for(so)) {
+		local_listen_stop(inet_of(l->ref.sk));
+		l->entry.cookie = cookie_for(so);
+	}
+	if (l->stopped)
+		l->stopped = local_dir_add(&l->place, &l->entry);
+}
+
 bool local_listen(struct inet_sock *so)
 {
 	struct local_listener *l = so->listen.local;
+	uint64_t cookie = cookie_for(so);
 
 	control_assert_held();
-	if (l && l->stopped)
-		l->stopped = local_dir_add(&l->place, &l->entry);
-	if (l || !local_may_listen(so))
+	if (l)
+		listen_again(l);
+	if (l || !local_may_listen(so) || (so->opt->reuseport && !cookie))
 		return l && !l->stopped;
 	l = mem_zalloc(sizeof(*l));
 	if (!l)
@@ -80,7 +99,8 @@ bool local_listen(struct inet_sock *so)
 	local_lock();
 	if (!listeners.next)
 		list_init(&listeners);
-	l->entry = (struct local_entry){.process = local_name(), .socket = ++last_listener};
+	l->entry = (struct local_entry){
+		.process = local_name(), .socket = ++last_listener, .cookie = cookie};
 	list_push_back(&listeners, &l->link);
 	local_unlock();
 	if (local_dir_add(&l->place, &l->entry)) {

@@ -9,6 +9,7 @@
 #include "base/unix_socket.h"
 #include "net/netlink/netlink.h"
 #include "sock/local/local.h"
+#include "sock/local/local_choice.h"
 #include "sock/local/local_sock.h"
 #include "sock/local/local_udp.h"
 #include "sock/udp/udp_sock.h"
@@ -235,7 +236,7 @@ struct receivers {
 	struct local_place at;
 	struct local_entry found[LOCAL_MEMBERS];
 	unsigned n;
-	bool shared; /* the kernel chooses, maybe another program's */
+	enum local_sharing sharing;
 };
 
 static bool find_receivers(const struct endpoint *to, struct receivers *all)
@@ -243,13 +244,9 @@ static bool find_receivers(const struct endpoint *to, struct receivers *all)
 	struct local_place place = {.proto = LOCAL_UDP, .at = *to};
 
 	all->n = local_dir_find(&place, &all->at, all->found);
-	all->shared = false;
-	for (unsigned i = 0; i < all->n; i++) {
-		if (all->found[i].cookie == LOCAL_COOKIE_FILTER)
-			return false;
-		all->shared |= all->found[i].cookie != 0;
-	}
-	return all->n > 0 && (all->n == 1 || all->shared);
+	all->sharing = local_sharing(all->found, all->n);
+	return all->n > 0 && all->sharing != LOCAL_FILTERED &&
+	       (all->n == 1 || all->sharing == LOCAL_SHARED);
 }
 
 int local_target_get(const struct inet_sock *so, const struct local_entry *entry,
@@ -286,8 +283,8 @@ static int find_open(struct inet_sock *so, const struct endpoint *to, const stru
 
 	if (!local_may_come_from(from.port) || !local_find_source(so, to, &from.addr))
 		return -ENOENT;
-	if (all->shared)
-		entry = local_choice(&from, to, all->found, all->n);
+	if (all->sharing == LOCAL_SHARED)
+		entry = local_choice(LOCAL_UDP, &from, to, all->found, all->n);
 	if (!entry)
 		return -ENOENT;
 	local_lock();
@@ -343,7 +340,7 @@ int local_find(struct inet_sock *so, const struct udp_way *way, struct dst_found
 		found->verdict = VERDICT_LOCAL;
 	if (sock_home(so) != local_ring())
 		found->local.gen |= BESIDE;
-	if (all.shared)
+	if (all.sharing == LOCAL_SHARED)
 		look_often(l, &way->to, found);
 	return 0;
 }

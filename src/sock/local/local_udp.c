@@ -11,6 +11,7 @@
 #include "sock/core/access.h"
 #include "sock/core/rules/rules.h"
 #include "sock/local/local.h"
+#include "sock/local/local_choice.h"
 #include "sock/local/local_sock.h"
 #include "sock/options/sock_opt.h"
 #include "sock/udp/udp_sock.h"
@@ -301,15 +302,6 @@ static bool is_shared(const struct inet_sock *so)
 	return so->opt->reuseaddr || so->opt->reuseport;
 }
 
-uint64_t local_cookie_of(const struct inet_sock *so)
-{
-	uint64_t cookie = 0;
-	socklen_t len = sizeof(cookie);
-
-	return sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0
-											: cookie;
-}
-
 static void enter(struct local_udp *l, const struct inet_sock *so)
 {
 	uint64_t cookie = is_shared(so) ? local_cookie_of(so) : 0;
@@ -339,9 +331,9 @@ void local_filtered(const struct inet_sock *so)
 	struct local_entry entry = {.cookie = LOCAL_COOKIE_FILTER};
 	struct local_place place;
 
-	if (so->inet != INET_UDP || !so->bound || !local_available())
+	if (!so->bound || !so->local.port || !local_available())
 		return;
-	place = local_place_of(so, LOCAL_UDP);
+	place = local_place_of(so, so->inet == INET_UDP ? LOCAL_UDP : LOCAL_TCP);
 	local_lock();
 	entry.process = local_name();
 	entry.socket = ++last_receiver;

@@ -148,8 +148,6 @@ struct ring *local_udp_ring(const struct inet_sock *so);
  * full leaves the rest where it is, and one whose twin waits what comes after that.
  */
 bool local_pull(struct local_udp *l, unsigned max);
-/* The number by which the kernel names the twin; 0: it does not tell. */
-uint64_t local_cookie_of(const struct inet_sock *so);
 /* In a forked child: receivers and targets are the parent's. */
 void local_udp_forget(void);
 /* Control lock: the socket's part, made if there is none; NULL: it cannot have one. */
@@ -249,15 +247,6 @@ static inline struct local_target *local_target_of(const struct local_target_ref
 
 	return t->gen == ref->gen ? t : NULL;
 }
-
-/* ---- local_choice.c: sockets that share a port -------------------------------------------------- */
-
-/*
- * The entry of the socket that the kernel chooses for a datagram, of those at its destination; NULL: it
- * is none of them, or that is not known.
- */
-const struct local_entry *local_choice(const struct endpoint *from, const struct endpoint *to,
-				       const struct local_entry *found, unsigned n);
 
 /* ---- local_group.c: members of multicast groups; see local_group.h ---------------------------- */
 

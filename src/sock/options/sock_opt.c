@@ -92,6 +92,8 @@ static void share_later(struct inet_sock *so, int name)
 {
 	if (so->inet == INET_UDP && so->udp.local && so->bound)
 		sock_upcalls.local_receive(so); /* the kernel chooses among them */
+	if (so->inet == INET_LISTEN && so->listen.local)
+		sock_upcalls.local_listen(so);
 	if (!sock_life_is(so, LIFE_RECEIVING) || so->verdict != VERDICT_ACCELERATED ||
 	    !(name == SO_REUSEPORT ? so->opt->reuseport : so->opt->reuseaddr))
 		return;

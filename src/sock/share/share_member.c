@@ -63,8 +63,7 @@ void member_begin_exported(struct inet_sock *so)
 /* Of a listener whose verdict is known: can local connections come here, too? */
 static bool listens_locally(struct inet_sock *so)
 {
-	return so->inet == INET_LISTEN && so->verdict != VERDICT_NAMESPACE &&
-	       so->verdict != VERDICT_SHARED_PORT && local_listen(so);
+	return so->inet == INET_LISTEN && so->verdict != VERDICT_NAMESPACE && local_listen(so);
 }
 
 /* Joins the flows; the socket has its ordinary calls then. */

@@ -230,12 +230,18 @@ static int listen_attach(struct inet_sock *so, int backlog)
 	return rc;
 }
 
-/* Not if the kernel is to choose among the sockets of its port. */
+/* The kernel receives from the wire; local clients may still come (SO_REUSEPORT). */
+static enum verdict verdict_of_shared(const struct inet_sock *so)
+{
+	enum verdict verdict = sock_start_for(so);
+
+	return verdict == VERDICT_ACCELERATED ? VERDICT_SHARED_PORT : verdict;
+}
+
 static bool may_be_local(const struct inet_sock *so)
 {
-	return so->verdict != VERDICT_SHARED_PORT && so->verdict != VERDICT_RULE &&
-	       so->verdict != VERDICT_NAMESPACE && sock_upcalls.local_may_listen &&
-	       sock_upcalls.local_may_listen(so);
+	return so->verdict != VERDICT_RULE && so->verdict != VERDICT_NAMESPACE &&
+	       sock_upcalls.local_may_listen && sock_upcalls.local_may_listen(so);
 }
 
 /*
@@ -295,7 +301,7 @@ static int listen_locked(struct inet_sock *so, int backlog)
 	ring_release_cold(ring);
 	sock_port_claim(so);
 	if (sock_port_shared(so))
-		so->verdict = VERDICT_SHARED_PORT;
+		so->verdict = verdict_of_shared(so);
 	else
 		rc = listen_attach(so, backlog);
 	if (rc) {

@@ -180,7 +180,8 @@ static void give_frames_back(struct inet_sock *so)
 	sock_flows_del(so);
 	if (sock_kind_of(so)->detached)
 		sock_kind_of(so)->detached(so);
-	so->verdict = VERDICT_SHARED_PORT;
+	so->verdict = so->inet == INET_LISTEN && so->listen.local ? VERDICT_LOCAL
+								  : VERDICT_SHARED_PORT;
 	sock_stats_verdict(so);
 	sock_port_unclaim(so);
 }

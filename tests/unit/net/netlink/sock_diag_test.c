@@ -167,16 +167,51 @@ static void test_the_receiver_of_a_datagram_is_told(void **state)
 	int fd = bound(AF_INET, SOCK_DGRAM);
 
 	to.port = query.port;
-	assert_true(diag_receiver(&here, &to, LO) == cookie(fd));
+	assert_true(diag_receiver(IPPROTO_UDP, &here, &to, LO) == cookie(fd));
+	assert_true(diag_receiver(IPPROTO_TCP, &here, &to, LO) == 0);
 	close(fd);
-	assert_true(diag_receiver(&here, &to, LO) == 0);
+	assert_true(diag_receiver(IPPROTO_UDP, &here, &to, LO) == 0);
 	query.port = 0;
 	fd = bound(AF_INET6, SOCK_DGRAM);
 	to.port = query.port;
-	assert_true(diag_receiver(&here, &to, LO) == cookie(fd));
+	assert_true(diag_receiver(IPPROTO_UDP, &here, &to, LO) == cookie(fd));
 	here.addr = to.addr = (struct inaddr){.w = {0, 0, 0, htonl(1)}};
-	assert_true(diag_receiver(&here, &to, LO) == cookie(fd));
+	assert_true(diag_receiver(IPPROTO_UDP, &here, &to, LO) == cookie(fd));
 	close(fd);
+}
+
+/* Of a new connection it is the listener, of an old one its socket. */
+static void receiver_of_a_connection(int family, const struct inaddr *addr)
+{
+	struct endpoint from = {.addr = *addr, .port = htons(77)}, to = {.addr = *addr};
+	int fd = bound(family, SOCK_STREAM), client, accepted;
+	struct sockaddr_storage at;
+	socklen_t len = sizeof(at);
+
+	to.port = query.port;
+	assert_true(diag_receiver(IPPROTO_TCP, &from, &to, LO) == 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_true(diag_receiver(IPPROTO_TCP, &from, &to, LO) == cookie(fd));
+	client = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	assert_int_equal(connect(client, (struct sockaddr *)&at, len), 0);
+	accepted = accept4(fd, (struct sockaddr *)&at, &len, SOCK_CLOEXEC);
+	assert_true(accepted >= 0);
+	from.port = ((struct sockaddr_in *)&at)->sin_port; /* at the same place in sockaddr_in6 */
+	assert_true(diag_receiver(IPPROTO_TCP, &from, &to, LO) == cookie(accepted));
+	assert_true(diag_receiver(IPPROTO_TCP, &to, &from, LO) == cookie(client));
+	close(client);
+	close(accepted);
+	close(fd);
+	query.port = 0;
+}
+
+static void test_the_receiver_of_a_connection_is_told(void **state)
+{
+	struct inaddr lo4 = addr_v4(htonl(INADDR_LOOPBACK)), lo6 = {.w = {0, 0, 0, htonl(1)}};
+
+	receiver_of_a_connection(AF_INET, &lo4);
+	receiver_of_a_connection(AF_INET6, &lo6);
 }
 
 /* What a thread asks in another namespace than the library's, which has the socket. */
@@ -191,14 +226,14 @@ static int asks_elsewhere(int fd)
 	if (netlink_open(&none))
 		return 2;
 	if (diag_each(&query, see, &seen) || seen.n != 1 ||
-	    diag_receiver(&here, &to, LO) != cookie(fd))
+	    diag_receiver(IPPROTO_UDP, &here, &to, LO) != cookie(fd))
 		return 3;
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) && unshare(CLONE_NEWNET))
 		return 4;
 	fd = bound(AF_INET6, SOCK_DGRAM);
 	query.family = AF_INET6;
 	return diag_each(&query, see, &seen) == -EXDEV && seen.n == 1 &&
-			       !diag_receiver(&here, &to, LO)
+			       !diag_receiver(IPPROTO_UDP, &here, &to, LO)
 		       ? 0
 		       : 5;
 }
@@ -224,6 +259,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_all_of_many_are_told_or_as_many_as_are_asked_for),
 	CASE(test_a_kernel_that_does_not_tell_is_an_error),
 	CASE(test_the_receiver_of_a_datagram_is_told),
+	CASE(test_the_receiver_of_a_connection_is_told),
 	CASE(test_another_namespace_is_not_asked),
 };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Of sockets that share a port, the one is chosen that the kernel would give the datagram. */
-#include "sock/local/local_udp.h"
+#include "sock/local/local_choice.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/wait.h>
 
@@ -12,6 +13,7 @@
 #define SOCKETS 4
 #define SENDERS 16
 
+static enum local_proto proto;
 static struct endpoint to;
 static int fds[SOCKETS];
 static struct local_entry entries[SOCKETS];
@@ -30,7 +32,8 @@ static struct endpoint endpoint_of(int fd)
 static int bound(uint16_t port)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = port};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+	int type = proto == LOCAL_TCP ? SOCK_STREAM : SOCK_DGRAM, one = 1;
+	int fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)), 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
@@ -46,6 +49,8 @@ static void share(void)
 	for (uint32_t i = 0; i < SOCKETS; i++) {
 		fds[i] = bound(to.port);
 		to = endpoint_of(fds[i]);
+		if (proto == LOCAL_TCP)
+			assert_int_equal(listen(fds[i], SENDERS), 0);
 		entries[i] = (struct local_entry){.process = 1, .socket = i};
 		assert_int_equal(
 			getsockopt(fds[i], SOL_SOCKET, SO_COOKIE, &entries[i].cookie, &len), 0);
@@ -67,7 +72,7 @@ static void test_the_choice_is_that_of_the_kernel(void **state)
 					 .sin_port = to.port};
 		int sender = bound(0);
 		struct endpoint from = endpoint_of(sender);
-		const struct local_entry *one = local_choice(&from, &to, entries, SOCKETS);
+		const struct local_entry *one = local_choice(proto, &from, &to, entries, SOCKETS);
 		char byte = 'c';
 
 		assert_non_null(one);
@@ -86,7 +91,7 @@ static void test_a_socket_without_an_entry_is_no_choice(void **state)
 	share();
 	for (uint32_t i = 0; i < SOCKETS; i++)
 		entries[i].cookie = 1;
-	assert_null(local_choice(&from, &to, entries, SOCKETS));
+	assert_null(local_choice(proto, &from, &to, entries, SOCKETS));
 	end_share();
 }
 
@@ -97,12 +102,12 @@ static int chooses_elsewhere(void)
 	static const struct netlink_events none;
 
 	share();
-	if (netlink_open(&none) || !local_choice(&from, &to, entries, SOCKETS))
+	if (netlink_open(&none) || !local_choice(proto, &from, &to, entries, SOCKETS))
 		return 2;
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) && unshare(CLONE_NEWNET))
 		return 3;
 	share();
-	return local_choice(&from, &to, entries, SOCKETS) ? 4 : 0;
+	return local_choice(proto, &from, &to, entries, SOCKETS) ? 4 : 0;
 }
 
 static void test_another_namespace_is_not_asked(void **state)
@@ -116,10 +121,66 @@ static void test_another_namespace_is_not_asked(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* The socket that gets a connection from there is that of the entry. */
+static void connection_comes(int from, const struct local_entry *entry)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				 .sin_port = to.port};
+	int flags = fcntl(from, F_GETFL), conn;
+
+	assert_int_equal(fcntl(from, F_SETFL, flags & ~O_NONBLOCK), 0);
+	assert_int_equal(connect(from, (struct sockaddr *)&at, sizeof(at)), 0);
+	conn = accept(fds[entry->socket], NULL, NULL);
+	assert_true(conn >= 0);
+	close(conn);
+}
+
+static void test_the_choice_of_a_listener_is_that_of_the_kernel(void **state)
+{
+	share();
+	for (int i = 0; i < SENDERS; i++) {
+		int client = bound(0);
+		struct endpoint from = endpoint_of(client);
+		const struct local_entry *one = local_choice(proto, &from, &to, entries, SOCKETS);
+
+		assert_non_null(one);
+		connection_comes(client, one);
+		close(client);
+	}
+	end_share();
+}
+
+static void test_entries_that_share_are_told_apart(void **state)
+{
+	struct local_entry some[] = {{.process = 1}, {.process = 2}, {.process = 3}};
+
+	assert_int_equal(local_sharing(some, 0), LOCAL_UNSHARED);
+	assert_int_equal(local_sharing(some, 3), LOCAL_UNSHARED);
+	some[2].cookie = 7;
+	assert_int_equal(local_sharing(some, 3), LOCAL_SHARED);
+	some[1].cookie = LOCAL_COOKIE_FILTER;
+	assert_int_equal(local_sharing(some, 3), LOCAL_FILTERED);
+}
+
+static int of_udp(void **state)
+{
+	proto = LOCAL_UDP;
+	return 0;
+}
+
+static int of_tcp(void **state)
+{
+	proto = LOCAL_TCP;
+	return 0;
+}
+
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_the_choice_is_that_of_the_kernel),
-	cmocka_unit_test(test_a_socket_without_an_entry_is_no_choice),
-	cmocka_unit_test(test_another_namespace_is_not_asked),
+	cmocka_unit_test_setup(test_the_choice_is_that_of_the_kernel, of_udp),
+	cmocka_unit_test_setup(test_the_choice_of_a_listener_is_that_of_the_kernel, of_tcp),
+	cmocka_unit_test_setup(test_a_socket_without_an_entry_is_no_choice, of_udp),
+	cmocka_unit_test_setup(test_another_namespace_is_not_asked, of_udp),
+	cmocka_unit_test(test_entries_that_share_are_told_apart),
 };
 
 VMA_TEST_MAIN("local_choice", tests, NULL, NULL)
