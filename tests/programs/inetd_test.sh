@@ -9,8 +9,15 @@ needs python3 socat ncat
 # there_and_back NAME WORD PORT: sends WORD and $work/sent, and gets $work/sent back.
 there_and_back() {
 	(cat <(printf %s "$2") "$work/sent" |
-		netns_exec c "$lib_c" 0-1023 timeout -s KILL 100 socat -t 60 - TCP:$netns_server:$3 > "$work/back" 2> "$work/$1.log") &&
-		cmp "$work/sent" "$work/back"
+		netns_exec c "$lib_c" 0-1023 timeout -s KILL 100 socat -t 60 - TCP:$netns_server:$3 > "$work/back" 2> "$work/$1.client.log") &&
+		same "$1" "$work/sent"
+}
+
+# same NAME FILE: that came back; if not, what both sides have said is shown.
+same() {
+	cmp "$2" "$work/back" && return
+	tail -n 20 "$work/$1.client.log" "$work/$1.log"
+	return 1
 }
 
 # little NAME PORT: a thousand bytes; ncat drops data in transit when one side has ended.
@@ -20,8 +27,8 @@ little() {
 	{
 		cat "$work/one"
 		await 30 cmp -s "$work/one" "$work/back"
-	} | (netns_exec c "$lib_c" 0-1023 timeout -s KILL 100 socat -t 60 - TCP:$netns_server:$2 > "$work/back" 2> "$work/$1.log")
-	cmp "$work/one" "$work/back"
+	} | (netns_exec c "$lib_c" 0-1023 timeout -s KILL 100 socat -d -d -t 60 - TCP:$netns_server:$2 > "$work/back" 2> "$work/$1.client.log")
+	same "$1" "$work/one"
 }
 
 visit() {
