@@ -384,9 +384,10 @@ _Static_assert(offsetof(struct pkt, l4) == offsetof(struct pkt, l3) + 2 &&
 /*
  * frame_is_predicted() of most datagrams, without a call: nothing is behind them in the IP packet, and
  * the port has verified the checksums, or the UDP checksum is one of the pseudo-header alone.  False: it
- * may be so all the same, and pkt is unchanged.
+ * may be so all the same, and pkt is unchanged.  verified: a constant, PKT_CSUM_OK of the packet; if not,
+ * a checksum may be partial.
  */
-INTO_FRAME bool is_simple_udp(struct pkt *pkt, unsigned flags,
+INTO_FRAME bool is_simple_udp(struct pkt *pkt, bool verified,
 			      const struct frame_prediction *prediction)
 {
 	const uint8_t *frame = pkt->frame;
@@ -401,18 +402,73 @@ INTO_FRAME bool is_simple_udp(struct pkt *pkt, unsigned flags,
 	if (ntohs(load16(frame + ETH_HDR + 2)) != len + IP4_HDR ||
 	    (uint32_t)len - UDP_HDR > pkt->frame_len - AT_L4 - UDP_HDR)
 		return false;
-	if (!(pkt->flags & PKT_CSUM_OK)) {
+	if (!verified) {
 		if (!is_header_summed(frame, prediction))
 			return false;
 		/* As is_partial().  It is not 0, because no pseudo-header's sum is. */
 		csum = prediction->pseudo16 + load16(frame + AT_L4 + 4);
 		csum += csum >> 16;
-		if (!(flags & FRAME_PARTIAL_CSUM) || (uint16_t)csum != load16(frame + AT_L4 + 6))
+		if ((uint16_t)csum != load16(frame + AT_L4 + 6))
 			return false;
 	}
 	parsed = PARSED_UDP(len);
 	memcpy(&pkt->l3, &parsed, sizeof(parsed));
 	pkt->frame_len = AT_L4 + len;
+	return true;
+}
+
+/*
+ * A simple datagram, for the next one: most in turn have one length, and differ in nothing but the
+ * identification and the checksums.  Its headers are four words.
+ */
+#define AT_WORDS (AT_L4 + UDP_HDR - 4 * sizeof(uint64_t))
+struct last_udp {
+	uint64_t words[4];
+	uint16_t varies; /* as ip_varies() */
+	uint64_t parsed; /* as PARSED_UDP() */
+	uint32_t end;	 /* length of the frame; NO_LAST: there was none */
+};
+#define NO_LAST UINT32_MAX
+
+/* Of the second word: all but the identification, its first 16 bits, and the checksum, its last ones. */
+#define IP_IS_FIXED 0x0000ffffffff0000ull
+
+/* Their sum, folded: as long as the rest is the same, so is this, or the header's sum is wrong. */
+INTO_FRAME uint16_t ip_varies(uint64_t word)
+{
+	uint32_t sum = (uint16_t)word + (uint32_t)(word >> 48);
+
+	return (uint16_t)(sum + (sum >> 16));
+}
+
+INTO_FRAME void note_last(struct last_udp *last, const struct pkt *pkt)
+{
+	for (unsigned i = 0; i < 4; i++)
+		last->words[i] = load64(pkt->frame + AT_WORDS + 8 * i);
+	last->varies = ip_varies(last->words[1]);
+	memcpy(&last->parsed, &pkt->l3, sizeof(last->parsed));
+	last->end = pkt->frame_len;
+}
+
+/* is_simple_udp() of a datagram like the last one, which had the same verified. */
+INTO_FRAME bool is_like_last(struct pkt *pkt, bool verified, const struct last_udp *last)
+{
+	const uint8_t *words = pkt->frame + AT_WORDS;
+	uint64_t ip;
+
+	if (pkt->frame_len < last->end || load64(words) != last->words[0])
+		return false;
+	ip = load64(words + 8);
+	if (((ip ^ last->words[1]) & IP_IS_FIXED) || load64(words + 16) != last->words[2])
+		return false;
+	if (verified) { /* whatever the checksums are */
+		if ((load64(words + 24) ^ last->words[3]) << 16)
+			return false;
+	} else if (load64(words + 24) != last->words[3] || ip_varies(ip) != last->varies) {
+		return false;
+	}
+	memcpy(&pkt->l3, &last->parsed, sizeof(last->parsed));
+	pkt->frame_len = last->end;
 	return true;
 }
 
@@ -423,19 +479,24 @@ struct making {
 	uint64_t bytes;
 };
 
-/* flags is a constant. */
-INTO_FRAME void add_simple(struct making *m, unsigned flags,
+/* verified: a constant; as of is_simple_udp(). */
+INTO_FRAME void add_simple(struct making *m, bool verified,
 			   const struct frame_prediction *prediction)
 {
-	const struct frame_prediction p = *prediction; /* no packet is part of the copies */
-	struct making at = *m;
+	struct last_udp last = {.end = NO_LAST};
+	struct making at = *m; /* no packet is part of the copy */
 
 	while (at.pkts < at.end) {
 		struct pkt *pkt = *at.pkts;
 		uint32_t len = pkt->frame_len;
 
-		if (!is_simple_udp(pkt, flags, &p))
+		if (!(pkt->flags & PKT_CSUM_OK) == verified)
 			break;
+		if (__builtin_expect(!is_like_last(pkt, verified, &last), 0)) {
+			if (!is_simple_udp(pkt, verified, prediction))
+				break;
+			note_last(&last, pkt);
+		}
 		at.pkts++;
 		at.bytes += len;
 		*at.link = pkt;
@@ -444,13 +505,14 @@ INTO_FRAME void add_simple(struct making *m, unsigned flags,
 	*m = at;
 }
 
+/* There is a packet. */
 static __attribute__((noinline)) void add_simple_udp(struct making *m, unsigned flags,
 						     const struct frame_prediction *prediction)
 {
-	if (flags & FRAME_PARTIAL_CSUM)
-		add_simple(m, FRAME_PARTIAL_CSUM, prediction);
-	else
-		add_simple(m, 0, prediction);
+	if ((*m->pkts)->flags & PKT_CSUM_OK)
+		add_simple(m, true, prediction);
+	else if (flags & FRAME_PARTIAL_CSUM)
+		add_simple(m, false, prediction);
 }
 
 struct frame_run frame_run_predicted(struct pkt **pkts, unsigned n, unsigned flags,
@@ -460,7 +522,7 @@ struct frame_run frame_run_predicted(struct pkt **pkts, unsigned n, unsigned fla
 	struct making m = {pkts, pkts + n, &first, 0};
 
 	/* Where one is not simple, most others are not either: they are not tried. */
-	if (prediction->is_udp)
+	if (prediction->is_udp && n)
 		add_simple_udp(&m, flags, prediction);
 	while (m.pkts < m.end) {
 		struct pkt *pkt = *m.pkts;

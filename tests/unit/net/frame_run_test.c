@@ -125,6 +125,7 @@ static void test_a_run_is_what_one_by_one_is(void **state)
 
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		unsigned n = random_word() % (BURST + 1), flags = random_word() % 2;
+		size_t usual = random_word() % 300;
 
 		for (unsigned i = 0; i < n; i++) {
 			/* most are of one kind, as in a burst */
@@ -132,7 +133,7 @@ static void test_a_run_is_what_one_by_one_is(void **state)
 			enum summed summed = odd	 ? random_word() % 4
 					     : round % 2 ? PARTIAL
 							 : COMPLETE;
-			size_t len = make(frames[i], random_word() % 300, summed);
+			size_t len = make(frames[i], odd ? random_word() % 300 : usual, summed);
 
 			len += odd ? random_word() % 8 : 0; /* padding */
 			if (random_word() % 16 == 0)
@@ -140,7 +141,7 @@ static void test_a_run_is_what_one_by_one_is(void **state)
 					(uint8_t)(1 << random_word() % 8);
 			if (random_word() % 32 == 0)
 				len = random_word() % (len + 1);
-			pkts[i] = pkt_of(frames[i], len, round % 3 == 0);
+			pkts[i] = pkt_of(frames[i], len, (round % 3 == 0) != (odd && i % 2));
 		}
 		check_run(pkts, n, flags);
 	}
@@ -172,6 +173,29 @@ static void test_lengths_do_not_wrap(void **state)
 	free(frame);
 }
 
+/* Behind a good one: all values of identification and checksum of IP, whose sums wrap. */
+static void test_the_next_header_is_summed(void **state)
+{
+	uint8_t frames[2][HDRS + 10];
+	struct pkt pkts[2];
+
+	for (unsigned round = 0; round < 4 * 65536; round++) {
+		size_t len = make(frames[0], 10, PARTIAL);
+		unsigned off = random_word() % 4; /* 0: it is good */
+		uint16_t id = (uint16_t)round, sum;
+
+		memcpy(frames[1], frames[0], sizeof(frames[1]));
+		put_raw16(frames[1] + ETH_HDR + 4, id);
+		put_raw16(frames[1] + ETH_HDR + 10, 0);
+		sum = (uint16_t)~csum_fold(csum_add(0, frames[1] + ETH_HDR, IP4_HDR));
+		put_raw16(frames[1] + ETH_HDR + 10, (uint16_t)(sum + off));
+		for (unsigned i = 0; i < 2; i++)
+			pkts[i] = pkt_of(frames[i], len, false);
+		check_run(pkts, 2, FRAME_PARTIAL_CSUM);
+		assert_int_equal(pkts[1].l4 != 0, off == 0);
+	}
+}
+
 /* All values of a partial checksum, of which one is good, and only where it may be partial. */
 static void test_a_partial_checksum_is_exact(void **state)
 {
@@ -196,6 +220,7 @@ static void test_a_partial_checksum_is_exact(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_run_is_what_one_by_one_is),
 	cmocka_unit_test(test_lengths_do_not_wrap),
+	cmocka_unit_test(test_the_next_header_is_summed),
 	cmocka_unit_test(test_a_partial_checksum_is_exact),
 };
 
