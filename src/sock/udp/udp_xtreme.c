@@ -8,27 +8,20 @@
 #include "sock/udp/udp_sock.h"
 
 /* Of the traffic of a socket of IPv6, which may be IPv4's. */
-static __attribute__((noinline)) void set_sender(struct vma_completion_t *c, const struct pkt *pkt)
+static __attribute__((noinline)) void set_sender6(struct vma_completion_t *c, const struct pkt *pkt)
 {
 	struct endpoint from = frame_source(pkt);
 
 	xtreme_set_sender(c, &from);
 }
 
-/* Of a packet of the socket, if there is a buffer.  False: there is none. */
-static inline bool complete(struct xtreme_batch *b, struct inet_sock *so, struct sock_ref ref,
-			    const struct xtreme_name *name, struct pkt *pkt)
+static inline void set_sender(struct vma_completion_t *c, const struct inet_sock *so,
+			      const struct pkt *pkt)
 {
-	struct vma_completion_t *c = xtreme_add(b, ref, name, pkt, udp_charge(pkt));
-	const uint8_t *ip = pkt->frame + pkt->l3;
-
-	if (__builtin_expect(!c, 0))
-		return false;
 	if (__builtin_expect(so->family == AF_INET, 1))
-		filter_set_address(&c->src, ip + 12, pkt->frame + pkt->l4);
+		filter_set_address(&c->src, pkt->frame + pkt->l3 + 12, pkt->frame + pkt->l4);
 	else
-		set_sender(c, pkt);
-	return true;
+		set_sender6(c, pkt);
 }
 
 /* holder: the program has n packets, which are charged to the socket. */
@@ -47,8 +40,11 @@ static inline void count_out(struct inet_sock *so, unsigned n, uint32_t bytes, u
 static inline bool hand_out(struct xtreme_batch *b, struct inet_sock *so,
 			    const struct xtreme_name *name, struct pkt *pkt)
 {
-	if (!complete(b, so, sock_ref_of(so), name, pkt))
+	struct vma_completion_t *c = xtreme_add(b, sock_ref_of(so), name, pkt, udp_charge(pkt));
+
+	if (__builtin_expect(!c, 0))
 		return false;
+	set_sender(c, so, pkt);
 	count_out(so, 1, pkt->len, udp_charge(pkt));
 	return true;
 }
@@ -65,7 +61,7 @@ static inline bool takes(const struct inet_sock *so, const struct ring *ring)
 }
 
 /*
- * With a free buffer at hand nothing is called on the way to the completion but set_sender(): otherwise
+ * With a free buffer at hand nothing is called on the way to the completion but set_sender6(): otherwise
  * the socket's queue has room, and makes buffers.
  */
 static inline bool takes_pkt(const struct xtreme_batch *b, const struct inet_sock *so,
@@ -96,7 +92,7 @@ static __attribute__((noinline)) enum drop deliver_multicast(struct ring *ring, 
 	return deliver(ring, f, pkt, now, true);
 }
 
-/* None is to a group. */
+/* None is to a group; all have one sender. */
 static __attribute__((noinline)) enum drop deliver_run(struct ring *ring, struct sock_flow *f,
 						       struct pkt *first, nsec_t now)
 {
@@ -104,22 +100,37 @@ static __attribute__((noinline)) enum drop deliver_run(struct ring *ring, struct
 	struct inet_sock *so = f->so;
 	struct sock_ref ref = sock_ref_of(so);
 	uint32_t room, bytes = 0, charge = 0;
-	unsigned n = 0;
 	struct pkt *pkt = first;
+	struct vma_completion_t *c, *end, like;
 	struct xtreme_name name;
+	struct buff *buff;
+	unsigned n = 0;
 
 	if (__builtin_expect(!b || !takes(so, ring), 0))
 		return udp_kind.deliver(ring, &f->flow, first, now);
 	name = so->udp.xtreme->name;
+	set_sender(&like, so, first);
 	room = so->udp.bytes < so->udp.limit ? so->udp.limit - so->udp.bytes : 0;
+	c = &b->completions[b->n];
+	end = &b->completions[b->max];
 	/* As takes_pkt(). */
-	for (; pkt && xtreme_has_room(b) && charge < room; pkt = pkt->next, n++) {
-		if (!b->store->free || (pkt->pool->flags & PKT_POOL_SHARED))
+	for (buff = b->store->free; pkt; pkt = pkt->next) {
+		struct buff *next;
+
+		if (c == end || charge >= room || !buff || (pkt->pool->flags & PKT_POOL_SHARED))
 			break;
-		(void)complete(b, so, ref, &name, pkt);
-		bytes += pkt->len;
+		next = buff->next;
+		buff_fill(buff, ref, pkt, udp_charge(pkt));
+		xtreme_fill(c, &name, pkt, buff);
+		c->src = like.src;
 		charge += udp_charge(pkt);
+		bytes += pkt->len;
+		buff = next;
+		c++;
+		n++;
 	}
+	b->store->free = buff;
+	b->n += n;
 	count_out(so, n, bytes, charge);
 	if (__builtin_expect(pkt != NULL, 0))
 		udp_input_rest(so, ring, pkt);

@@ -57,9 +57,23 @@ void buff_store_init(struct buff_store *store, unsigned ring);
 bool buff_store_extend(struct buff_store *store);
 
 /*
- * holder: a buffer of the ring for pkt of the socket ref, with one reference; the program has pkt
- * from now on.  charge: what sock_kind.held_freed() gets when it is back.  NULL: as buff_store_extend().
+ * holder: the buffer, taken out of the store's free ones, has pkt of the socket ref and one reference; the
+ * program has pkt from now on.  charge: what sock_kind.held_freed() gets when it is back.
  */
+static inline void buff_fill(struct buff *buff, struct sock_ref ref, struct pkt *pkt,
+			     uint32_t charge)
+{
+	buff->pub.next = NULL;
+	buff->pub.payload = pkt_payload(pkt);
+	buff->pub.len = pkt->len;
+	buff->pkt = pkt;
+	buff->ref = ref;
+	buff->charge = charge;
+	/* release: pairs with buff_put() of another thread, which reads what was stored here */
+	__atomic_store_n(&buff->refs, 1, __ATOMIC_RELEASE);
+}
+
+/* holder: takes a buffer of the ring and does the above.  NULL: as buff_store_extend(). */
 static inline struct buff *buff_new(struct buff_store *store, struct sock_ref ref, struct pkt *pkt,
 				    uint32_t charge)
 {
@@ -71,14 +85,7 @@ static inline struct buff *buff_new(struct buff_store *store, struct sock_ref re
 		buff = store->free;
 	}
 	store->free = buff->next;
-	buff->pub.next = NULL;
-	buff->pub.payload = pkt_payload(pkt);
-	buff->pub.len = pkt->len;
-	buff->pkt = pkt;
-	buff->ref = ref;
-	buff->charge = charge;
-	/* release: pairs with buff_put() of another thread, which reads what was stored here */
-	__atomic_store_n(&buff->refs, 1, __ATOMIC_RELEASE);
+	buff_fill(buff, ref, pkt, charge);
 	return buff;
 }
 

@@ -13,7 +13,7 @@
 			       offsetof(type, member) + sizeof(((type *)0)->member), \
 		       #next)
 
-/* xtreme_add() copies two at once. */
+/* xtreme_fill() copies two at once. */
 NEXT_TO(struct vma_completion_t, events, user_data);
 NEXT_TO(struct vma_completion_t, listen_fd, flow_tag);
 NEXT_TO(struct xtreme_name, events, user_data);

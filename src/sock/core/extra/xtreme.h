@@ -132,6 +132,18 @@ static inline bool xtreme_has_room(const struct xtreme_batch *b)
 	return b->n < b->max;
 }
 
+/* Fills in a completion with pkt, which buff has, but for the sender. */
+static inline void xtreme_fill(struct vma_completion_t *c, const struct xtreme_name *name,
+			       const struct pkt *pkt, struct buff *buff)
+{
+	c->packet.num_bufs = 1;
+	c->packet.total_len = pkt->len;
+	c->packet.buff_lst = &buff->pub;
+	c->packet.hw_timestamp = (struct timespec){0};
+	__builtin_memcpy(&c->events, &name->events, 2 * sizeof(uint64_t));
+	__builtin_memcpy(&c->listen_fd, &name->listen_fd, 2 * sizeof(uint32_t));
+}
+
 /*
  * Adds a completion with a packet, whose sender is to be set by the caller.  NULL: no buffer; there
  * must be room.
@@ -146,12 +158,7 @@ static inline struct vma_completion_t *xtreme_add(struct xtreme_batch *b, struct
 	if (__builtin_expect(!buff, 0))
 		return NULL;
 	b->n++;
-	c->packet.num_bufs = 1;
-	c->packet.total_len = pkt->len;
-	c->packet.buff_lst = &buff->pub;
-	c->packet.hw_timestamp = (struct timespec){0};
-	__builtin_memcpy(&c->events, &name->events, 2 * sizeof(uint64_t));
-	__builtin_memcpy(&c->listen_fd, &name->listen_fd, 2 * sizeof(uint32_t));
+	xtreme_fill(c, name, pkt, buff);
 	return c;
 }
 
