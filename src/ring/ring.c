@@ -262,8 +262,10 @@ bool ring_try(struct ring *ring)
 
 bool ring_hold_cold(struct ring *ring)
 {
-	if (!holds_by_wanted())
-		return ring_hold(ring, ring_mode_now());
+	enum hold_mode mode = ring_mode_now();
+
+	if (mode != HOLD_SINGLE || !ring_thread.internal)
+		return ring_hold(ring, mode);
 	if (hold_current)
 		return false;
 	while (!ring_try(ring))
@@ -273,8 +275,14 @@ bool ring_hold_cold(struct ring *ring)
 
 void ring_release_cold(struct ring *ring)
 {
+	enum hold_mode mode = ring_mode_now();
+
+	if (mode != HOLD_SINGLE) {
+		ring_release(ring, mode);
+		return;
+	}
 	release_ring(ring);
-	ring_look_again(ring, ring_mode_now());
+	ring_look_again(ring, mode);
 	if (ring_thread.due)
 		ring_try_posted();
 }
