@@ -59,43 +59,30 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 	return DROP_NONE;
 }
 
-/* The part of a run that may be queued as it is. */
-struct admitted {
-	struct pkt *last, *rest; /* NULL: none */
-	uint32_t n;
-};
-
-/* f: the socket's filter, or NULL. */
-static inline __attribute__((always_inline)) struct admitted
-admit(struct inet_sock *so, const struct ring *ring, struct filter *f, struct pkt *pkt)
+/* Queues a run as far as it may be queued as it is; returns the rest. */
+static inline struct pkt *queue_run(struct inet_sock *so, const struct ring *ring,
+				    struct pkt *first)
 {
 	struct udp_state *udp = &so->udp;
-	uint32_t bytes = udp->bytes, limit = udp->limit, drops = (uint32_t)udp->dropped;
+	uint32_t bytes = udp->bytes, limit = udp->limit;
 	int ifindex = ring->ifindex;
-	struct admitted run = {0};
-	nsec_t now = 0;
+	struct pkt *pkt, *last = NULL;
+	unsigned n = 0;
 
-	for (; pkt; pkt = pkt->next) {
+	for (pkt = first; pkt; pkt = pkt->next) {
 		if (__builtin_expect(bytes >= limit || (pkt->pool->flags & PKT_POOL_SHARED), 0))
 			break;
 		pkt->ifindex = ifindex;
 		bytes += udp_charge(pkt);
-		if (f) {
-			pkt->drops = drops;
-			pkt->stamp = now;
-			if (!now || (pkt->flags & PKT_ARRIVAL))
-				pkt->stamp = filter_arrived(f, ring, pkt);
-			if (!(pkt->flags & PKT_ARRIVAL))
-				now = pkt->stamp;
-		}
-		run.last = pkt;
-		run.n++;
+		last = pkt;
+		n++;
 	}
-	run.rest = pkt;
 	udp->bytes = bytes;
-	if (run.last)
-		run.last->next = NULL;
-	return run;
+	if (__builtin_expect(!last, 0))
+		return pkt;
+	last->next = NULL;
+	udp_queue_run(so, first, last, n);
+	return pkt;
 }
 
 /* holder of home: as flow.deliver of a run; none is to a group. */
@@ -103,20 +90,16 @@ static __attribute__((noinline)) enum drop input_run(struct inet_sock *so, struc
 						     struct pkt *first)
 {
 	struct filter *f = so->udp.filter;
-	struct admitted run;
+	struct pkt *rest;
 
 	if (so->life <= LIFE_CLOSED || so->inet != INET_UDP || (so->noted && !f) ||
 	    ring_is_short(ring))
 		return DROP_SOCK_CLOSED; /* each one is asked about */
-	run = f ? admit(so, ring, f, first) : admit(so, ring, NULL, first);
-	if (!run.last)
+	rest = f ? udp_filter_run(so, ring, first) : queue_run(so, ring, first);
+	if (rest == first)
 		return DROP_SOCK_FULL;
-	if (f)
-		udp_filter_add(so, ring, first, run.last);
-	else
-		udp_queue_run(so, first, run.last, run.n);
-	if (__builtin_expect(run.rest != NULL, 0))
-		udp_input_rest(so, ring, run.rest);
+	if (__builtin_expect(rest != NULL, 0))
+		udp_input_rest(so, ring, rest);
 	return DROP_NONE;
 }
 

@@ -21,13 +21,37 @@ enum drop udp_filter_input(struct inet_sock *so, struct ring *ring, struct pkt *
 	return DROP_NONE;
 }
 
-void udp_filter_add(struct inet_sock *so, struct ring *ring, struct pkt *first, struct pkt *last)
+struct pkt *udp_filter_run(struct inet_sock *so, struct ring *ring, struct pkt *first)
 {
-	struct filter *f = so->udp.filter;
+	struct udp_state *udp = &so->udp;
+	struct filter *f = udp->filter;
+	uint32_t bytes = udp->bytes, limit = udp->limit, drops = (uint32_t)udp->dropped;
+	int ifindex = ring->ifindex;
+	nsec_t now = filter_arrived(f, ring, first);
+	bool timed = first->flags & PKT_ARRIVAL; /* now is of the first one */
+	struct pkt *pkt, *last = NULL;
 
 	ring_assert_held(ring);
+	for (pkt = first; pkt; pkt = pkt->next) {
+		if (__builtin_expect(bytes >= limit || (pkt->pool->flags & PKT_POOL_SHARED), 0))
+			break;
+		pkt->ifindex = ifindex;
+		pkt->drops = drops;
+		pkt->stamp = now;
+		if (__builtin_expect(timed || (pkt->flags & PKT_ARRIVAL), 0))
+			pkt->stamp = filter_arrived(f, ring, pkt);
+		pkt->flags |= PKT_ALIKE;
+		bytes += udp_charge(pkt);
+		last = pkt;
+	}
+	udp->bytes = bytes;
+	if (__builtin_expect(!last, 0))
+		return pkt;
+	first->flags &= (uint8_t)~PKT_ALIKE; /* what is in front of it may have others */
+	last->next = NULL;
 	pkt_append_run(&f->head, &f->tail, first, last);
 	filter_look(f, ring);
+	return pkt;
 }
 
 void udp_filter_leave(struct inet_sock *so, struct ring *ring)
@@ -68,6 +92,7 @@ static void take(struct filter *f, struct filter_batch *b)
 {
 	const struct udp_state *udp = &sock_of(f)->udp;
 
+	f->head->flags &= (uint8_t)~PKT_ALIKE;
 	b->unseen = b->last = f->head;
 	for (unsigned n = 1; n < FILTER_BATCH && b->last->next; n++)
 		b->last = b->last->next;
@@ -146,6 +171,8 @@ static void describe(struct filter_batch *b, const struct pkt *pkt)
 	}
 	filter_set_address(&b->src.in, ip + 12, udp);
 	filter_set_address(&b->dst.in, ip + 16, udp + 2);
+	b->alike_src = b->src.in;
+	b->alike_dst = b->dst.in;
 }
 
 const struct filter_kind udp_filter_kind = {

@@ -185,8 +185,8 @@ void udp_detach_list(struct ring *ring, struct pkt **head, struct pkt **tail);
 extern const struct filter_kind udp_filter_kind;
 /* holder of home: udp_input() of a socket with a callback. */
 enum drop udp_filter_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt);
-/* holder of home: adds datagrams, which have been charged and stamped, linked by next. */
-void udp_filter_add(struct inet_sock *so, struct ring *ring, struct pkt *first, struct pkt *last);
+/* holder of home: the same of a run, linked by next, as far as it may be added as it is; returns the rest. */
+struct pkt *udp_filter_run(struct inet_sock *so, struct ring *ring, struct pkt *first);
 /* holder of the old home, as udp_leave(). */
 void udp_filter_leave(struct inet_sock *so, struct ring *ring);
 /* In a forked child: the socket has no callback. */

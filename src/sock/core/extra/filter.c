@@ -199,11 +199,12 @@ static bool hold_socket(struct filter *f, struct ring **ring)
 		if (!ring_hold_cold(home))
 			return false;
 		/* Pairs with sock_set_home(), as above. */
-		if (__atomic_load_n(&f->ref.sk->home, __ATOMIC_ACQUIRE) == home)
+		if (__builtin_expect(__atomic_load_n(&f->ref.sk->home, __ATOMIC_ACQUIRE) == home,
+				     1))
 			break;
 		ring_release_cold(home);
 	}
-	if (sock_at_home(f->ref, home)) {
+	if (__atomic_load_n(&f->ref.sk->gen, __ATOMIC_RELAXED) == f->ref.gen) {
 		ring_catch_up(home); /* as in sock_hold_mode() */
 		*ring = home;
 		return true;
@@ -363,20 +364,28 @@ static void begin_info(struct run *r)
 	r->stamp = NO_STAMP;
 }
 
+/* What it is told about one that is not like the one before. */
+static inline void describe_other(struct run *r, const struct pkt *pkt)
+{
+	if (r->f->kind->describe)
+		r->f->kind->describe(&r->b, pkt);
+	if (__builtin_expect(pkt->flags & PKT_ARRIVAL, 0))
+		r->b.info.hw_timestamp = spec_of(pkt_arrival(pkt)->device);
+}
+
 /* What it is told about r->pkt. */
 static inline void describe(struct run *r, const struct pkt *pkt)
 {
-	struct filter *f = r->f;
-	struct vma_info_t *info = &r->b.info;
-
-	if (__builtin_expect(!f->held, 0))
+	if (__builtin_expect(!r->f->held, 0))
 		prepare_held(r);
-	if (f->kind->describe)
-		f->kind->describe(&r->b, pkt);
-	info->payload_sz = pkt->len;
-	info->hw_timestamp = (struct timespec){0};
-	if (__builtin_expect(pkt->flags & PKT_ARRIVAL, 0))
-		info->hw_timestamp = spec_of(pkt_arrival(pkt)->device);
+	r->b.info.payload_sz = pkt->len;
+	r->b.info.hw_timestamp = (struct timespec){0};
+	if ((pkt->flags & (PKT_ALIKE | PKT_ARRIVAL)) == PKT_ALIKE) {
+		r->b.src.in = r->b.alike_src;
+		r->b.dst.in = r->b.alike_dst;
+	} else {
+		describe_other(r, pkt);
+	}
 	if (pkt->stamp != r->stamp) /* those of one poll have the same */
 		tell_stamp(r, pkt->stamp);
 }

@@ -72,6 +72,8 @@ struct filter_batch {
 		struct sockaddr_in in;
 		struct sockaddr_in6 in6; /* of IPv6 traffic, by sin_family */
 	} src, dst;
+	struct sockaddr_in alike_src,
+		alike_dst; /* as describe() left them: the callback may write there */
 };
 
 /* What the kinds of sockets do differently; a member of struct sock_kind. holder, unless it says more. */
@@ -94,7 +96,10 @@ struct filter_kind {
 	/* Queues, or frees, what is unseen: the filter ends. */
 	void (*pass)(struct filter *f);
 	void (*discard)(struct filter *f);
-	/* No ring held: stores the addresses of pkt in b, unless take() has done so. NULL. */
+	/*
+	 * No ring held: stores the addresses of pkt in b, and in alike_src and alike_dst if the next packet may be
+	 * PKT_ALIKE, which the first one of a batch is not.  NULL: take() has stored them.
+	 */
 	void (*describe)(struct filter_batch *b, const struct pkt *pkt);
 	/* any: what pkt is charged with while the program holds it. */
 	uint32_t (*charge)(const struct pkt *pkt);
