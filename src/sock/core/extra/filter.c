@@ -113,6 +113,7 @@ static void take_off(struct filter *f)
 	f->kind->set(sock_of(f), NULL);
 	if (list_linked(&f->work.link))
 		list_remove(&f->work.link);
+	__atomic_store_n(&f->changed, true, __ATOMIC_RELAXED);
 	if (f->running)
 		part(f);
 	else
@@ -424,8 +425,7 @@ static void show(struct run *r)
 			hold_packet(r, pkt);
 		else
 			drop_later(r, pkt);
-		if (__atomic_load_n(&f->changed, __ATOMIC_RELAXED) ||
-		    __atomic_load_n(&f->ends, __ATOMIC_RELAXED))
+		if (__atomic_load_n(&f->changed, __ATOMIC_RELAXED))
 			return;
 	}
 }

@@ -54,7 +54,7 @@ struct filter {
 	struct held *held;   /* for the next packet that is held; NULL: none so far */
 	void *held_id;	     /* its name; NULL: as above */
 	/* any, atomic */
-	bool changed; /* another callback was registered; holder to write */
+	bool changed; /* another callback was registered, or the filter ends; holder to write */
 	bool ends;    /* the socket has ended, or the thread that runs the filter has noticed it */
 };
 
@@ -72,8 +72,8 @@ struct filter_batch {
 		struct sockaddr_in in;
 		struct sockaddr_in6 in6; /* of IPv6 traffic, by sin_family */
 	} src, dst;
-	struct sockaddr_in alike_src,
-		alike_dst; /* as describe() left them: the callback may write there */
+	/* As describe() left them: the callback may write to src and dst. */
+	struct sockaddr_in alike_src, alike_dst;
 };
 
 /* What the kinds of sockets do differently; a member of struct sock_kind. holder, unless it says more. */
@@ -97,8 +97,8 @@ struct filter_kind {
 	void (*pass)(struct filter *f);
 	void (*discard)(struct filter *f);
 	/*
-	 * No ring held: stores the addresses of pkt in b, and in alike_src and alike_dst if the next packet may be
-	 * PKT_ALIKE, which the first one of a batch is not.  NULL: take() has stored them.
+	 * No ring held: stores the addresses of pkt in b, in alike_src and alike_dst, too, if the next
+	 * packet may be PKT_ALIKE; the first one of a batch is not.  NULL: take() has stored them.
 	 */
 	void (*describe)(struct filter_batch *b, const struct pkt *pkt);
 	/* any: what pkt is charged with while the program holds it. */
