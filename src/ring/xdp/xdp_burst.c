@@ -187,7 +187,7 @@ static struct pkt *take_any(struct xdp_queue *q, struct xdp_sock *s, const struc
 	return NULL;
 }
 
-/* rx_descs() from descriptor i on, which is not plain, or too many are held. */
+/* rx_descs() from descriptor i on: it is not plain, the ring's first entry, or too many are held. */
 static __attribute__((noinline)) int rx_rest(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx,
 					     uint32_t n, struct pkt **pkts, uint32_t i)
 {
@@ -200,18 +200,14 @@ static __attribute__((noinline)) int rx_rest(struct xdp_queue *q, struct xdp_soc
 	return (int)got;
 }
 
-/* Makes packets of n descriptors, as far as they are plain; returns their number. */
-static inline __attribute__((always_inline)) uint32_t take_plain(struct xdp_queue *q,
-								 const struct xdp_desc *descs,
-								 uint32_t mask, uint32_t idx,
-								 uint32_t n, struct pkt **pkts)
+/* Makes packets of n descriptors in turn, as far as they are plain; returns their number. */
+static inline __attribute__((always_inline)) uint32_t
+take_plain(struct xdp_queue *q, const struct xdp_desc *desc, uint32_t n, struct pkt **pkts)
 {
 	struct rx_view view = view_of(q);
 	uint32_t i = 0;
 
-	for (; i < n; i++) {
-		const struct xdp_desc *desc = &descs[(idx + i) & mask];
-
+	for (; i < n; i++, desc++) {
 		if (__builtin_expect(!is_plain(&view, desc), 0))
 			break;
 		pkts[i] = take(&view, desc);
@@ -220,21 +216,25 @@ static inline __attribute__((always_inline)) uint32_t take_plain(struct xdp_queu
 	return i;
 }
 
-/* With the registers that a loop needs. */
+/* With the registers that a loop needs; up to the last entry of the RX ring. */
 static __attribute__((noinline)) uint32_t take_many(struct xdp_queue *q, const struct xdp_sock *s,
 						    uint32_t idx, uint32_t n, struct pkt **pkts)
 {
-	return take_plain(q, s->rx.ring, s->rx.mask, idx, n, pkts);
+	const struct xdp_desc *descs = s->rx.ring;
+	uint32_t at = idx & s->rx.mask, up = s->rx.mask + 1 - at;
+
+	return take_plain(q, &descs[at], n < up ? n : up, pkts);
 }
 
 /* Makes packets of n descriptors; returns their number, less than n if some are pieces. */
 static inline __attribute__((always_inline)) int
 rx_descs(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx, uint32_t n, struct pkt **pkts)
 {
+	const struct xdp_desc *descs = s->rx.ring;
 	uint32_t i = 0;
 
 	if (__builtin_expect(!s->in_big && q->held + n <= q->held_max, 1))
-		i = n == 1 ? take_plain(q, s->rx.ring, s->rx.mask, idx, 1, pkts)
+		i = n == 1 ? take_plain(q, &descs[idx & s->rx.mask], 1, pkts)
 			   : take_many(q, s, idx, n, pkts);
 	if (__builtin_expect(i < n, 0))
 		return rx_rest(q, s, idx, n, pkts, i);
