@@ -58,6 +58,14 @@ static inline bool user_load32(uint32_t *value, const void *from)
 	return !bad;
 }
 
+static inline bool user_load64(uint64_t *value, const void *from)
+{
+	uint32_t bad = 0;
+
+	GUARD_LOAD("movq", "=r", *value, guard_u64, from, "movl $1, %1", "+r", bad);
+	return !bad;
+}
+
 static inline bool user_store32(void *to, uint32_t value)
 {
 	uint32_t bad = 0;

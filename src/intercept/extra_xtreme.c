@@ -12,10 +12,6 @@
 #include "intercept/wrap.h"
 #include "sock/core/extra/xtreme.h"
 
-_Static_assert(offsetof(struct vma_packet_desc_t, buff_lst) ==
-		       offsetof(struct vma_packet_desc_t, total_len) + sizeof(size_t),
-	       "a load of 16 bytes has both");
-
 /* Where the next completions go. */
 struct poll_to {
 	struct vma_completion_t *at;
@@ -118,14 +114,11 @@ int extra_xtreme_poll(int fd, struct vma_completion_t *completions, unsigned n)
 /* 0, EFAULT, or EINVAL: it names no buffer. */
 static inline __attribute__((always_inline)) int free_packet(const struct vma_packet_desc_t *packet)
 {
-	struct {
-		size_t len;
-		const struct vma_buff_t *buff;
-	} part;
+	uint64_t buff;
 
-	if (!user_copy16(&part, &packet->total_len))
+	if (!user_load64(&buff, &packet->buff_lst))
 		return EFAULT;
-	return __builtin_expect(buff_put(part.buff) < 0, 0) ? EINVAL : 0;
+	return __builtin_expect(buff_put((const struct vma_buff_t *)buff) < 0, 0) ? EINVAL : 0;
 }
 
 static __attribute__((noinline)) int free_several(const struct vma_packet_desc_t *packets, int n)
@@ -142,14 +135,20 @@ static __attribute__((noinline)) int free_several(const struct vma_packet_desc_t
 	return error ? extra_failed(error) : 0;
 }
 
+/* Out of line, because a call needs a frame. */
+static __attribute__((noinline, cold)) int free_failed(int error)
+{
+	return extra_failed(error);
+}
+
 int extra_xtreme_free_packets(const struct vma_packet_desc_t *packets, int n)
 {
 	int error;
 
 	if (__builtin_expect(!packets, 0))
-		return extra_failed(EINVAL);
+		return free_failed(EINVAL);
 	if (n != 1)
 		return free_several(packets, n);
 	error = free_packet(packets);
-	return __builtin_expect(error, 0) ? extra_failed(error) : 0;
+	return __builtin_expect(error, 0) ? free_failed(error) : 0;
 }

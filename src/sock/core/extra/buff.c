@@ -52,7 +52,7 @@ bool buff_store_extend(struct buff_store *store)
 	do {
 		if (n >= BUFF_MAX)
 			return false;
-		/* release: pairs with buff_at() */
+		/* release: pairs with buff_is_at() */
 	} while (!__atomic_compare_exchange_n(&buff_given_out, &n, n + BLOCK, true,
 					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 	for (unsigned i = BLOCK; i-- > 0;) {
@@ -126,6 +126,7 @@ static ck_stack_entry_t *take_alike(struct buff_store *store, ck_stack_entry_t *
 {
 	struct sock_ref ref = container_of(link, struct buff, item.link)->ref;
 	struct pkt *pkts = NULL; /* go back to their pools by the way that they know */
+	struct buff *free = store->free;
 	uint32_t charge = 0;
 
 	while (link) {
@@ -139,8 +140,10 @@ static ck_stack_entry_t *take_alike(struct buff_store *store, ck_stack_entry_t *
 			buff->pkt->next = pkts;
 			pkts = buff->pkt;
 		}
-		free_buff(store, buff);
+		buff->next = free;
+		free = buff;
 	}
+	store->free = free;
 	pkt_free_list(pkts);
 	if (charge)
 		discharge(inet_of(ref.sk), charge);
@@ -192,8 +195,11 @@ void buff_store_post(struct buff_store *store)
 int buff_get(const struct vma_buff_t *pub)
 {
 	struct buff *buff = buff_at(pub);
-	uint32_t refs = buff ? __atomic_load_n(&buff->refs, __ATOMIC_RELAXED) : 0;
+	uint32_t refs;
 
+	if (!buff_is_at(pub))
+		return -EINVAL;
+	refs = __atomic_load_n(&buff->refs, __ATOMIC_RELAXED);
 	do {
 		if (!refs || refs == INT32_MAX)
 			return -EINVAL;

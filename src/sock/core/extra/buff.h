@@ -111,15 +111,19 @@ void buff_store_post(struct buff_store *store);
 extern struct buff *buff_all;
 extern uint32_t buff_given_out;
 
-/* any: the buffer at an address of the program; NULL: there is none. */
-static inline struct buff *buff_at(const struct vma_buff_t *pub)
+/* any: does the program name a buffer by this address? */
+static inline bool buff_is_at(const struct vma_buff_t *pub)
 {
 	/* acquire: pairs with buff_store_extend() */
 	uintptr_t n = __atomic_load_n(&buff_given_out, __ATOMIC_ACQUIRE);
 	uintptr_t off = (uintptr_t)pub - (uintptr_t)__atomic_load_n(&buff_all, __ATOMIC_RELAXED);
 
-	if (off >= n * sizeof(struct buff) || off % sizeof(struct buff))
-		return NULL;
+	return off < n * sizeof(struct buff) && off % sizeof(struct buff) == 0;
+}
+
+/* any: the buffer at such an address. */
+static inline struct buff *buff_at(const struct vma_buff_t *pub)
+{
 	return (struct buff *)(uintptr_t)pub;
 }
 
@@ -144,10 +148,13 @@ int buff_get(const struct vma_buff_t *pub);
 static inline int buff_put(const struct vma_buff_t *pub)
 {
 	struct buff *buff = buff_at(pub);
-	uint32_t refs = buff ? __atomic_load_n(&buff->refs, __ATOMIC_RELAXED) : 0;
+	uint32_t refs;
 
+	if (__builtin_expect(!buff_is_at(pub), 0))
+		return -EINVAL;
+	refs = __atomic_load_n(&buff->refs, __ATOMIC_RELAXED);
 	do {
-		if (!refs)
+		if (__builtin_expect(!refs, 0))
 			return -EINVAL;
 		/* Pairs with itself and with buff_new(): the last one sees what all others did. */
 	} while (!__atomic_compare_exchange_n(&buff->refs, &refs, refs - 1, true, __ATOMIC_ACQ_REL,
