@@ -15,6 +15,7 @@ enum drop udp_filter_input(struct inet_sock *so, struct ring *ring, struct pkt *
 
 	ring_assert_held(ring);
 	pkt->stamp = filter_arrived(f, ring, pkt);
+	pkt->flags &= (uint8_t)~PKT_ALIKE; /* of an earlier use of its memory */
 	pkt_append(&f->head, &f->tail, pkt);
 	so->udp.bytes += udp_charge(pkt);
 	filter_look(f, ring);
