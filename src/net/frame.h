@@ -136,10 +136,13 @@ uint64_t csum_copy(uint64_t sum, void *to, const void *from, size_t len);
 /* Folds to 16 bits. The checksum field holds the complement. */
 static inline uint16_t csum_fold(uint64_t sum)
 {
-	sum = (sum >> 32) + (uint32_t)sum;
-	sum = (sum >> 32) + (uint32_t)sum; /* at most 2^32 */
-	sum = (sum >> 16) + (sum & 0xffff);
-	return (uint16_t)((sum >> 16) + (sum & 0xffff));
+	uint32_t half;
+
+	/* Halves that are added to each other carry from the lower one into the upper one. */
+	sum += sum << 32 | sum >> 32;
+	half = (uint32_t)(sum >> 32);
+	half += half << 16 | half >> 16;
+	return (uint16_t)(half >> 16);
 }
 
 /* Adds the sum of a second piece, which begins at an odd offset if odd. */
