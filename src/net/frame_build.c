@@ -34,17 +34,13 @@ FOR_EACH_FAMILY void build_ip(bool v6, const struct frame_template *t, uint8_t *
 	store16(ip + 10, (uint16_t)~csum_fold((uint64_t)sum_at(t, IP4_SUM) + total));
 }
 
-/* Gathers iov to `to` and returns the sum, as csum_copy(). */
-static inline uint64_t gather(uint8_t *to, const struct iovec *iov, int iovcnt)
+/* Gathers iov, which is not one buffer, to `to` and returns the sum, as csum_copy(). */
+static __attribute__((noinline)) uint64_t gather(uint8_t *to, const struct iovec *iov, int iovcnt)
 {
-	uint64_t sum, part;
-	size_t at;
+	uint64_t sum = 0, part;
+	size_t at = 0;
 
-	if (iovcnt == 0)
-		return 0;
-	sum = csum_copy(0, to, iov[0].iov_base, iov[0].iov_len);
-	at = iov[0].iov_len;
-	for (int i = 1; i < iovcnt; i++) {
+	for (int i = 0; i < iovcnt; i++) {
 		part = csum_copy(0, to + at, iov[i].iov_base, iov[i].iov_len);
 		if (part & CSUM_FAULT)
 			return CSUM_FAULT;
@@ -72,45 +68,32 @@ FOR_EACH_FAMILY size_t build_udp_header(unsigned special, const struct frame_tem
 	return l4 + UDP_HDR + len;
 }
 
-FOR_EACH_FAMILY size_t build_udp(unsigned special, const struct frame_template *t, uint8_t *frame,
-				 const struct iovec *iov, int iovcnt, size_t len)
+/* Writes the headers before len bytes of payload that have this sum; returns the length of the frame. */
+static inline size_t build_udp_headers(const struct frame_template *t, uint8_t *frame, size_t len,
+				       uint64_t sum)
 {
-	uint64_t sum;
-
-	build_ip(special & FRAME_IP6, t, frame, UDP_HDR + len);
-	sum = gather(frame + (special & FRAME_IP6 ? IP6_L4 : IP4_L4) + UDP_HDR, iov, iovcnt);
-	if (__builtin_expect(sum & CSUM_FAULT, 0))
-		return 0;
-	return build_udp_header(special, t, frame, len, sum);
-}
-
-static __attribute__((noinline)) size_t build_udp_special(const struct frame_template *t,
-							  uint8_t *frame, const struct iovec *iov,
-							  int iovcnt, size_t len)
-{
-	if (t->special == FRAME_IP6)
-		return build_udp(FRAME_IP6, t, frame, iov, iovcnt, len);
-	return build_udp(FRAME_NO_CSUM, t, frame, iov, iovcnt, len);
+	if (__builtin_expect(t->special & FRAME_IP6, 0)) {
+		build_ip(true, t, frame, UDP_HDR + len);
+		return build_udp_header(FRAME_IP6, t, frame, len, sum);
+	}
+	build_ip(false, t, frame, UDP_HDR + len);
+	return build_udp_header(t->special & FRAME_NO_CSUM, t, frame, len, sum);
 }
 
 size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const struct iovec *iov,
 		       int iovcnt, size_t len)
 {
-	if (__builtin_expect(t->special, 0))
-		return build_udp_special(t, frame, iov, iovcnt, len);
-	return build_udp(0, t, frame, iov, iovcnt, len);
+	uint8_t *to = frame + t->l4 + UDP_HDR;
+	uint64_t sum = __builtin_expect(iovcnt == 1, 1)
+			       ? csum_copy(0, to, iov->iov_base, iov->iov_len)
+			       : gather(to, iov, iovcnt);
+
+	return __builtin_expect(sum & CSUM_FAULT, 0) ? 0 : build_udp_headers(t, frame, len, sum);
 }
 
 size_t frame_build_udp_around(const struct frame_template *t, uint8_t *frame, size_t len)
 {
-	uint64_t sum = csum_add(0, frame + t->l4 + UDP_HDR, len);
-
-	if (t->special & FRAME_IP6) {
-		build_ip(true, t, frame, UDP_HDR + len);
-		return build_udp_header(FRAME_IP6, t, frame, len, sum);
-	}
-	build_ip(false, t, frame, UDP_HDR + len);
-	return build_udp_header(t->special, t, frame, len, sum);
+	return build_udp_headers(t, frame, len, csum_add(0, frame + t->l4 + UDP_HDR, len));
 }
 
 /* Sets ECN bits in the header of a frame that is complete otherwise. */
