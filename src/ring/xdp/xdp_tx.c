@@ -146,15 +146,23 @@ static inline void flush_one(struct xdp_queue *q, unsigned i)
 		tx_kick(q, i);
 }
 
+static __attribute__((noinline)) void flush_many(struct xdp_queue *q, uint64_t dirty)
+{
+	for (; dirty; dirty &= dirty - 1)
+		flush_one(q, (unsigned)__builtin_ctzll(dirty));
+}
+
 void xdp_tx_flush(struct port_queue *base)
 {
 	struct xdp_queue *q = queue_of(base);
 	uint64_t dirty = q->tx_dirty;
 
 	q->tx_dirty = 0;
-	for (; dirty; dirty &= dirty - 1)
-		flush_one(q, (unsigned)__builtin_ctzll(dirty));
-	if (q->tx_unreaped >= XDP_REAP_BATCH)
+	if (__builtin_expect(dirty == 1, 1))
+		flush_one(q, 0);
+	else
+		flush_many(q, dirty);
+	if (__builtin_expect(q->tx_unreaped >= XDP_REAP_BATCH, 0))
 		tx_reap(q);
 }
 
@@ -214,20 +222,43 @@ static inline void put_desc(struct xdp_queue *q, struct xdp_sock *s, uint32_t id
 	q->tx_unreaped++;
 }
 
-int xdp_tx_put(struct port_queue *base, struct pkt *pkt)
+/* The TX ring of socket i may be full. */
+static __attribute__((noinline)) int put_with_room(struct xdp_queue *q, unsigned i, struct pkt *pkt)
 {
-	struct xdp_queue *q = queue_of(base);
-	unsigned i = __builtin_expect(q->tx_socks == 1, 1) ? 0 : pick_sock(q, pkt->frame);
-	struct xdp_sock *s = sock_at(q, i);
 	uint32_t idx;
 
-	if (!xsk_ring_prod__reserve(&s->tx, 1, &idx) && !make_room(q, i, 1, &idx)) {
+	if (!make_room(q, i, 1, &idx)) {
 		pkt_free(pkt);
 		return -ENOBUFS;
 	}
+	put_desc(q, &q->socks[i], idx, pkt, 0);
+	q->tx_dirty |= 1ull << i;
+	return 0;
+}
+
+static inline int put_on(struct xdp_queue *q, unsigned i, struct pkt *pkt)
+{
+	struct xdp_sock *s = sock_at(q, i);
+	uint32_t idx;
+
+	if (__builtin_expect(!xsk_ring_prod__reserve(&s->tx, 1, &idx), 0))
+		return put_with_room(q, i, pkt);
 	put_desc(q, s, idx, pkt, 0);
 	q->tx_dirty |= 1ull << i;
 	return 0;
+}
+
+static __attribute__((noinline)) int put_on_one(struct xdp_queue *q, struct pkt *pkt)
+{
+	return put_on(q, pick_sock(q, pkt->frame), pkt);
+}
+
+/* Usually there is one socket, whose number is a constant then. */
+int xdp_tx_put(struct port_queue *base, struct pkt *pkt)
+{
+	struct xdp_queue *q = queue_of(base);
+
+	return __builtin_expect(q->tx_socks == 1, 1) ? put_on(q, 0, pkt) : put_on_one(q, pkt);
 }
 
 /* ---- a frame in pieces ------------------------------------------------------- */
