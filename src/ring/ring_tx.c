@@ -5,11 +5,10 @@
 #include "base/mem.h"
 #include "ring/ring.h"
 
-int ring_tx_to(struct ring *ring, struct adj *adj, struct pkt *pkt)
+/* The neighbour's link address is not known. */
+static __attribute__((noinline)) int tx_to_unknown(struct ring *ring, struct adj *adj,
+						   struct pkt *pkt)
 {
-	adj->used = true;
-	if (__builtin_expect(adj->state == NEIGH_REACHABLE, 1))
-		return ring_tx_put(ring, pkt);
 	if (adj->state == NEIGH_FAILED) {
 		ring_drop(ring, DROP_NEIGH_FAILED);
 	} else {
@@ -26,6 +25,14 @@ int ring_tx_to(struct ring *ring, struct adj *adj, struct pkt *pkt)
 	}
 	pkt_free(pkt);
 	return -EHOSTUNREACH;
+}
+
+int ring_tx_to(struct ring *ring, struct adj *adj, struct pkt *pkt)
+{
+	adj->used = true;
+	if (__builtin_expect(adj->state == NEIGH_REACHABLE, 1))
+		return ring_tx_put(ring, pkt);
+	return tx_to_unknown(ring, adj, pkt);
 }
 
 struct adj *ring_adj_for_source(struct ring *ring, const struct inaddr *addr)

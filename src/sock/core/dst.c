@@ -421,12 +421,10 @@ static void tx_item_run(struct ring *ring, struct inbox_item *item)
 	mem_free(tx);
 }
 
-int dst_send(struct dst *dst, struct ring *home, struct pkt *pkt)
+int dst_send_elsewhere(struct dst *dst, struct ring *home, struct pkt *pkt)
 {
 	struct tx_item *tx;
 
-	if (__builtin_expect(dst->ring == home && dst->adj, 1))
-		return ring_tx_to(home, dst->adj, pkt);
 	if (dst->unroutable) {
 		ring_drop(home, DROP_NO_ROUTE);
 		pkt_free(pkt);

@@ -212,11 +212,19 @@ static inline bool dst_fresh(struct dst *dst)
 	       (!dst->adj || dst->adj->state != NEIGH_FAILED);
 }
 
+/* dst_send() of a destination that is on another ring, or unroutable. */
+int dst_send_elsewhere(struct dst *dst, struct ring *home, struct pkt *pkt);
+
 /*
  * holder of home: sends a complete frame to this destination; consumes it.  If the
  * destination is on another ring, a copy is posted to that ring.  0 or -errno.
  */
-int dst_send(struct dst *dst, struct ring *home, struct pkt *pkt);
+static inline int dst_send(struct dst *dst, struct ring *home, struct pkt *pkt)
+{
+	if (__builtin_expect(dst->ring == home && dst->adj, 1))
+		return ring_tx_to(home, dst->adj, pkt);
+	return dst_send_elsewhere(dst, home, pkt);
+}
 
 /* Where a frame goes that was built for a destination and leaves later; refers to its ring. */
 struct dst_hop {
