@@ -49,7 +49,7 @@ EXPORT ssize_t write(int fd, const void *buf, size_t len)
 	ops = io_ops(ref);
 	if (!ops)
 		return libc.write(fd, buf, len);
-	if (__builtin_expect(ops->quick_send != NULL, 0))
+	if (ops->quick_send)
 		return ops->quick_send(fd, buf, len, 0, ref);
 	return do_write(fd, buf, len, ref);
 }
@@ -85,7 +85,7 @@ static inline __attribute__((always_inline)) ssize_t send_on(int fd, const void 
 	ops = io_ops(ref);
 	if (!ops)
 		return kernel_send(fd, buf, len, flags);
-	if (__builtin_expect(ops->quick_send != NULL, 0))
+	if (ops->quick_send && !(flags & ~SOCK_QUICK_SEND))
 		return ops->quick_send(fd, buf, len, flags, ref);
 	return do_send(fd, buf, len, flags, ref);
 }
@@ -131,7 +131,7 @@ static inline __attribute__((always_inline)) ssize_t do_sendto(int fd, const voi
 	if (!ref.sk)
 		return kernel_sendto(fd, buf, len, flags, to, to_len);
 	ops = sock_ops_of(ref.sk);
-	if (quick && __builtin_expect(ops->quick_sendto != NULL, 0))
+	if (quick && ops->quick_sendto && !(flags & ~SOCK_QUICK_SEND))
 		return ops->quick_sendto(fd, buf, len, flags, to, to_len, ref);
 	rc = send_to(ops, ref, buf, len, flags, to, to_len);
 	return rc == SOCK_KERNEL ? kernel_sendto(fd, buf, len, flags, to, to_len)

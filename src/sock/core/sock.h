@@ -48,6 +48,8 @@ struct sock_ref {
 	uint32_t gen;
 };
 
+#define SOCK_QUICK_SEND (MSG_DONTWAIT | MSG_NOSIGNAL)
+
 /* Sorted. */
 struct sock_ops {
 	/*
@@ -67,11 +69,12 @@ struct sock_ops {
 	/*
 	 * recv(2) and send(2) on fd, whose socket it is, as the program calls them.  If all that
 	 * they need is there they act at once; otherwise they call sock_hooks.recv or .send as if
-	 * they had not been called.  NULL: there is no quick way.
+	 * they had not been called.  NULL: there is no quick way.  The flags of a send are of
+	 * SOCK_QUICK_SEND.
 	 */
 	ssize_t (*quick_recv)(int fd, void *buf, size_t len, int flags, struct sock_ref ref);
 	ssize_t (*quick_send)(int fd, const void *buf, size_t len, int flags, struct sock_ref ref);
-	/* Likewise recvfrom(2) and sendto(2), with an address; there if the two above are. */
+	/* Likewise recvfrom(2) and sendto(2), with an address. */
 	ssize_t (*quick_recvfrom)(int fd, void *buf, size_t len, int flags, struct sockaddr *from,
 				  socklen_t *from_len, struct sock_ref ref);
 	ssize_t (*quick_sendto)(int fd, const void *buf, size_t len, int flags,

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The quick way of calls on local connections (local_quick.h).  All else is left to the
+ * The quick way of calls on local connections (wait/quick.h).  All else is left to the
  * calls of local_recv.c and local_send.c.
  */
-#include "sock/local/local_quick.h"
-
 #include "sock/local/local_link_internal.h"
 #include "sock/local/local_sock.h"
+#include "sock/wait/quick.h"
 
 static inline bool is_ready(const struct inet_sock *so)
 {
@@ -15,7 +14,7 @@ static inline bool is_ready(const struct inet_sock *so)
 }
 
 /* The address is not looked at, as that of any connection. */
-LOCAL_INLINE ssize_t send_at_once(struct inet_sock *so, const void *buf, size_t len,
+QUICK_INLINE ssize_t send_at_once(struct inet_sock *so, const void *buf, size_t len,
 				  const struct sockaddr_in *to)
 {
 	struct shm_state *shm = &so->shm;
@@ -33,7 +32,7 @@ LOCAL_INLINE ssize_t send_at_once(struct inet_sock *so, const void *buf, size_t 
 }
 
 /* Where a peek offset or an urgent byte has to be looked at, nothing is done at once. */
-LOCAL_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
+QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 				  struct sockaddr_in *from)
 {
 	struct shm_state *shm = &so->shm;
@@ -49,6 +48,6 @@ LOCAL_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 	return (ssize_t)n;
 }
 
-#define X(name, mode) LOCAL_QUICK_CALLS(local_quick, name, mode, 0)
+#define X(name, mode) QUICK_CALLS(local_quick, name, mode, 0)
 SOCK_MODES(X)
 #undef X

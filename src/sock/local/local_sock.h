@@ -37,7 +37,7 @@
 #include "sock/core/kind.h"
 #include "sock/local/local_dir.h"
 #include "sock/local/local_link.h"
-#include "sock/local/local_quick_list.h"
+#include "sock/wait/quick_list.h"
 
 #define LOCAL_RING_MIN (16u << 10)  /* bytes of a ring */
 #define LOCAL_RING_MAX (512u << 10) /* the size of its place in a slot, too */
@@ -110,7 +110,7 @@ static inline bool local_may_come_from(uint16_t port)
 }
 
 #define X(name, mode)                                                                  \
-	LOCAL_QUICK_DECLARE(local_quick, name)                                         \
+	QUICK_DECLARE(local_quick, name)                                               \
 	ssize_t local_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags); \
 	ssize_t local_send_##name(struct sock_ref ref, const struct msghdr *msg, int flags);
 SOCK_MODES(X)

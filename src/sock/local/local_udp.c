@@ -22,7 +22,7 @@ static struct list receivers;  /* lock */
 static uint32_t last_receiver; /* lock */
 
 const struct sock_ops local_udp_ops[HOLD_MODES] = {
-#define X(name, mode) [mode] = {UDP_OPS(name), LOCAL_QUICK_OPS(local_udp_quick, name)},
+#define X(name, mode) [mode] = {UDP_OPS(name), QUICK_OPS(local_udp_quick, name)},
 	SOCK_MODES(X)
 #undef X
 };

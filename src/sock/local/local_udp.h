@@ -41,7 +41,7 @@
 #include "sock/core/kind.h"
 #include "sock/local/local_dir.h"
 #include "sock/local/local_link.h"
-#include "sock/local/local_quick_list.h"
+#include "sock/wait/quick_list.h"
 
 #define LOCAL_ADDRESSES 16u /* not of 127.0.0.0/8, that records may have, for each receiver */
 #define LOCAL_NO_ADDRESS LOCAL_ADDRESSES
@@ -318,7 +318,7 @@ static inline struct record_ring_shared *local_records(const struct segment *seg
 
 /* ---- local_udp_quick.c ---------------------------------------------------------------------- */
 
-#define X(name, mode) LOCAL_QUICK_DECLARE(local_udp_quick, name)
+#define X(name, mode) QUICK_DECLARE(local_udp_quick, name)
 SOCK_MODES(X)
 #undef X
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The quick way of calls on datagram sockets whose peers are local (local_quick.h).  All else is left
+ * The quick way of calls on datagram sockets whose peers are local (wait/quick.h).  All else is left
  * to the calls of udp_recv.c and udp_send.c.
  */
 #include "ring/local/record_quick.h"
 #include "sock/local/local_link_internal.h"
-#include "sock/local/local_quick.h"
 #include "sock/local/local_udp.h"
 #include "sock/udp/udp_sock.h"
+#include "sock/wait/quick.h"
 
 static inline bool is_ready(const struct inet_sock *so)
 {
@@ -25,7 +25,7 @@ static inline struct dst *find_dst(struct inet_sock *so, const struct sockaddr_i
  * Only by a destination of a socket whose home is local_ring(): others have no target that is valid
  * here (local_target.c, BESIDE).
  */
-LOCAL_INLINE ssize_t send_at_once(struct inet_sock *so, const void *buf, size_t len,
+QUICK_INLINE ssize_t send_at_once(struct inet_sock *so, const void *buf, size_t len,
 				  const struct sockaddr_in *to)
 {
 	struct dst *dst = to ? find_dst(so, to) : &so->udp.dst;
@@ -47,7 +47,7 @@ LOCAL_INLINE ssize_t send_at_once(struct inet_sock *so, const void *buf, size_t 
  * A datagram that the socket does not hear, or that is too long to be given a length, is none; nor is
  * one whose sender is told and cannot be.
  */
-LOCAL_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
+QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 				  struct sockaddr_in *from)
 {
 	struct local_udp *l = so->udp.local;
@@ -75,6 +75,6 @@ LOCAL_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 	return n;
 }
 
-#define X(name, mode) LOCAL_QUICK_CALLS(local_udp_quick, name, mode, sizeof(struct sockaddr_in))
+#define X(name, mode) QUICK_CALLS(local_udp_quick, name, mode, sizeof(struct sockaddr_in))
 SOCK_MODES(X)
 #undef X

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the quick ways of recv(2), recvfrom(2), send(2) and sendto(2) have in common: one buffer, no
+ * flags that matter, and what is needed is there.  All else is left to the calls of the hooks, and of
+ * wait.h.  Instantiated per protocol, call and thread mode; the functions that are passed are known
+ * when it is compiled, and inlined, as is whether there is an address.
+ */
+#ifndef SOCK_WAIT_QUICK_H
+#define SOCK_WAIT_QUICK_H
+
+#include <errno.h>
+#include <netinet/in.h>
+
+#include "base/mem.h"
+#include "base/user.h"
+#include "sock/core/kind.h"
+
+#define QUICK_INLINE static inline __attribute__((always_inline))
+
+/* holder of home: is the socket in a state that the call may act in? */
+typedef bool quick_ready_fn(const struct inet_sock *so);
+/*
+ * holder of home: bytes, or -EAGAIN: nothing was done, leave it to the other way.  to: the program's,
+ * of an IPv4 address, or NULL.  from: becomes the sender's; NULL: nobody asks.
+ */
+typedef ssize_t quick_send_fn(struct inet_sock *so, const void *buf, size_t len,
+			      const struct sockaddr_in *to);
+typedef ssize_t quick_recv_fn(struct inet_sock *so, void *buf, size_t len,
+			      struct sockaddr_in *from);
+
+/* Pairs with sock_set_home() and with the ARRIVE of a move. */
+QUICK_INLINE struct ring *quick_home(struct sock_ref ref)
+{
+	return __atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * holder of home: may the call act at once?  Nothing posted is waiting, and what the call does leaves
+ * neither work nor frames to the release of the ring.
+ */
+QUICK_INLINE bool quick_is_here(struct sock_ref ref, const struct ring *home, quick_ready_fn *ready)
+{
+	return sock_at_home(ref, home) && inbox_empty(&home->inbox) && ready(inet_of(ref.sk));
+}
+
+QUICK_INLINE ssize_t quick_send_mode(int fd, const void *buf, size_t len, int flags,
+				     const struct sockaddr *to, socklen_t to_len,
+				     struct sock_ref ref, enum hold_mode mode,
+				     quick_ready_fn *ready, quick_send_fn *at_once)
+{
+	struct ring *ring = quick_home(ref);
+	struct sockaddr_in addr;
+	ssize_t n = -EAGAIN;
+
+	if (__builtin_expect(!mem_is_users(buf), 0) ||
+	    (to && __builtin_expect(to_len != sizeof(addr) || !user_copy16(&addr, to), 0)) ||
+	    __builtin_expect(!hold_acquire(&ring->hold, mode), 0))
+		goto other;
+	if (__builtin_expect(quick_is_here(ref, ring, ready), 1))
+		n = at_once(inet_of(ref.sk), buf, len, to ? &addr : NULL);
+	ring_release_clean(ring, mode);
+	if (__builtin_expect(n >= 0, 1))
+		return n;
+other:
+	return to ? sock_hooks.sendto(fd, buf, len, flags, to, to_len)
+		  : sock_hooks.send(fd, buf, len, flags);
+}
+
+/*
+ * name_len: the length of the addresses that the kernel tells for such a socket, 0: none.  As there,
+ * an address that cannot be written loses what was received.
+ */
+QUICK_INLINE ssize_t quick_recv_mode(int fd, void *buf, size_t len, int flags,
+				     struct sockaddr *from, socklen_t *from_len, socklen_t name_len,
+				     struct sock_ref ref, enum hold_mode mode,
+				     quick_ready_fn *ready, quick_recv_fn *at_once)
+{
+	struct ring *ring = quick_home(ref);
+	struct sockaddr_in addr;
+	uint32_t room;
+	ssize_t n = -EAGAIN;
+
+	if (__builtin_expect(flags & ~MSG_DONTWAIT, 0) || __builtin_expect(!mem_is_users(buf), 0) ||
+	    (from &&
+	     __builtin_expect(!user_load32(&room, from_len) || (int)room < 0 || room < name_len,
+			      0)) ||
+	    __builtin_expect(!hold_acquire(&ring->hold, mode), 0))
+		goto other;
+	if (__builtin_expect(quick_is_here(ref, ring, ready), 1))
+		n = at_once(inet_of(ref.sk), buf, len, from ? &addr : NULL);
+	ring_release_clean(ring, mode);
+	if (__builtin_expect(n >= 0, 1)) {
+		if (!from || __builtin_expect((!name_len || user_copy16(from, &addr)) &&
+						      user_store32(from_len, name_len),
+					      1))
+			return n;
+		errno = EFAULT;
+		return -1;
+	}
+other:
+	return from ? sock_hooks.recvfrom(fd, buf, len, flags, from, from_len)
+		    : sock_hooks.recv(fd, buf, len, flags);
+}
+
+/*
+ * The calls of a thread mode, PREFIX_send_MODE and so on, of functions is_ready, send_at_once and
+ * recv_at_once.
+ */
+#define QUICK_SENDS(prefix, name, mode)                                                      \
+	ssize_t prefix##_send_##name(int fd, const void *buf, size_t len, int flags,         \
+				     struct sock_ref ref)                                    \
+	{                                                                                    \
+		return quick_send_mode(fd, buf, len, flags, NULL, 0, ref, mode, is_ready,    \
+				       send_at_once);                                        \
+	}                                                                                    \
+	ssize_t prefix##_sendto_##name(int fd, const void *buf, size_t len, int flags,       \
+				       const struct sockaddr *to, socklen_t to_len,          \
+				       struct sock_ref ref)                                  \
+	{                                                                                    \
+		return quick_send_mode(fd, buf, len, flags, to, to_len, ref, mode, is_ready, \
+				       send_at_once);                                        \
+	}
+
+#define QUICK_CALLS(prefix, name, mode, name_len)                                                \
+	QUICK_SENDS(prefix, name, mode)                                                          \
+	ssize_t prefix##_recv_##name(int fd, void *buf, size_t len, int flags,                   \
+				     struct sock_ref ref)                                        \
+	{                                                                                        \
+		return quick_recv_mode(fd, buf, len, flags, NULL, NULL, name_len, ref, mode,     \
+				       is_ready, recv_at_once);                                  \
+	}                                                                                        \
+	ssize_t prefix##_recvfrom_##name(int fd, void *buf, size_t len, int flags,               \
+					 struct sockaddr *from, socklen_t *from_len,             \
+					 struct sock_ref ref)                                    \
+	{                                                                                        \
+		return quick_recv_mode(fd, buf, len, flags, from, from_len, name_len, ref, mode, \
+				       is_ready, recv_at_once);                                  \
+	}
+
+#endif
