@@ -61,22 +61,28 @@ static __attribute__((noinline)) bool get_some(struct xdp_queue *q)
 	return got;
 }
 
+static __attribute__((noinline)) struct pkt *get_after_some(struct xdp_queue *q)
+{
+	return get_some(q) ? xdp_tx_get(&q->base) : NULL;
+}
+
 struct pkt *xdp_tx_get(struct port_queue *base)
 {
 	struct xdp_queue *q = queue_of(base);
+	unsigned shift = q->frame_shift;
 	struct pkt *pkt;
 	uint32_t frame;
 
-	if (__builtin_expect(!q->free.n, 0) && !get_some(q))
-		return NULL;
+	if (__builtin_expect(!q->free.n, 0))
+		return get_after_some(q);
 	frame = q->free.frames[--q->free.n];
 	base->frames_free--;
 	q->held++;
 	pkt = &q->pkts[frame];
 	pkt->pool = &base->pool;
-	pkt->frame = q->umem + ((size_t)frame << q->frame_shift);
+	pkt->frame = q->umem + ((size_t)frame << shift);
 	pkt->frame_len = 0;
-	pkt->room = 1u << q->frame_shift;
+	pkt->room = 1u << shift;
 	pkt->flags = 0;
 	return pkt;
 }
