@@ -209,6 +209,10 @@ uint32_t frame_flow_label(const struct flow_key *key);
 size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const struct iovec *iov,
 		       int iovcnt, size_t len);
 
+/* The same, of one buffer. */
+size_t frame_build_udp_of(const struct frame_template *t, uint8_t *frame, const void *buf,
+			  size_t len);
+
 /* The same, where the payload is in its place already: len bytes behind the headers. */
 size_t frame_build_udp_around(const struct frame_template *t, uint8_t *frame, size_t len);
 

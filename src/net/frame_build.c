@@ -69,8 +69,8 @@ FOR_EACH_FAMILY size_t build_udp_header(unsigned special, const struct frame_tem
 }
 
 /* Writes the headers before len bytes of payload that have this sum; returns the length of the frame. */
-static inline size_t build_udp_headers(const struct frame_template *t, uint8_t *frame, size_t len,
-				       uint64_t sum)
+static inline __attribute__((always_inline)) size_t
+build_udp_headers(const struct frame_template *t, uint8_t *frame, size_t len, uint64_t sum)
 {
 	if (__builtin_expect(t->special & FRAME_IP6, 0)) {
 		build_ip(true, t, frame, UDP_HDR + len);
@@ -80,15 +80,23 @@ static inline size_t build_udp_headers(const struct frame_template *t, uint8_t *
 	return build_udp_header(t->special & FRAME_NO_CSUM, t, frame, len, sum);
 }
 
+size_t frame_build_udp_of(const struct frame_template *t, uint8_t *frame, const void *buf,
+			  size_t len)
+{
+	uint64_t sum = csum_copy(0, frame + t->l4 + UDP_HDR, buf, len);
+
+	return __builtin_expect(sum & CSUM_FAULT, 0) ? 0 : build_udp_headers(t, frame, len, sum);
+}
+
 size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const struct iovec *iov,
 		       int iovcnt, size_t len)
 {
-	uint8_t *to = frame + t->l4 + UDP_HDR;
-	uint64_t sum = __builtin_expect(iovcnt == 1, 1)
-			       ? csum_copy(0, to, iov->iov_base, iov->iov_len)
-			       : gather(to, iov, iovcnt);
+	uint64_t sum;
 
-	return __builtin_expect(sum & CSUM_FAULT, 0) ? 0 : build_udp_headers(t, frame, len, sum);
+	if (__builtin_expect(iovcnt == 1, 1))
+		return frame_build_udp_of(t, frame, iov->iov_base, len);
+	sum = gather(frame + t->l4 + UDP_HDR, iov, iovcnt);
+	return sum & CSUM_FAULT ? 0 : build_udp_headers(t, frame, len, sum);
 }
 
 size_t frame_build_udp_around(const struct frame_template *t, uint8_t *frame, size_t len)
