@@ -215,10 +215,8 @@ static void release_ring(struct ring *ring)
 {
 	if (!list_empty(&ring->work))
 		ring_run_late_work(ring);
-	if (ring->tx_dirty) {
-		ring->tx_dirty = false;
-		ring->ops->tx_flush(ring->q);
-	}
+	if (ring->tx_dirty)
+		ring_tx_flush(ring);
 	if (holds_by_wanted())
 		hold_release_other(&ring->hold, HOLD_SINGLE);
 	else

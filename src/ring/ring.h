@@ -5,10 +5,9 @@
  *
  * Role		the one rule: only the thread that holds a ring touches its state.
  *		Functions marked "any" are the exceptions.
- * Lifetime	made on demand (rings.h) and type-stable: the memory of a ring
- *		stays a ring while the process runs, so any thread that has a
- *		pointer to one may try to hold it.  Its port queue is closed
- *		about a second after the last reference was put (ring_put()).
+ * Lifetime	made on demand (rings.h) and type-stable: the memory of a ring stays a ring while
+ *		the process runs, so any thread that has a pointer to one may try to hold it.  Its
+ *		port queue is closed about a second after the last reference was put (ring_put()).
  * Ordering	see hold.h and inbox.h.
  */
 #ifndef RING_RING_H
@@ -108,10 +107,9 @@ void ring_open(struct ring *ring, struct port_queue *q);
 void ring_close(struct ring *ring);
 
 /*
- * holder, control lock: the interface of the ring is gone for good.  Flows stay listed and
- * timers run, but the ring neither receives nor sends any more.  No destination may point to
- * a neighbour of it (the table is freed).  The queue becomes ->dead; rings.c closes it when
- * all its packets were given back.
+ * holder, control lock: the interface of the ring is gone for good.  Flows stay listed and timers
+ * run, but the ring neither receives nor sends any more.  No destination may point to a neighbour of
+ * it (the table is freed).  The queue becomes ->dead; rings.c closes it when it has all packets back.
  */
 void ring_retire(struct ring *ring);
 /* holder, control lock: a retired ring has no reference any more and may be opened again. */
@@ -132,9 +130,8 @@ static inline struct port_queue *ring_queue(const struct ring *ring)
 }
 
 /*
- * The descriptors that the leader of ->sleepers, or the internal thread, sleeps on; returns
- * their number.  They may be out of date while the ring is opened or closed: both wake all
- * of ->sleepers afterwards.
+ * The descriptors that the leader of ->sleepers, or the internal thread, sleeps on; returns their
+ * number.  Out of date while the ring is opened or closed: both wake all of ->sleepers afterwards.
  */
 static inline int ring_fds(const struct ring *ring, int fds[PORT_FDS_MAX])
 {
@@ -247,11 +244,10 @@ static inline __attribute__((always_inline)) void ring_release_clean(struct ring
 	hold_release(&ring->hold, mode);
 	delay_at(DELAY_HOLD_RELEASED);
 	/*
-	 * Pairs with the fence in ring_post().  Keeps the store that releases the ring
-	 * before the load of the inbox; otherwise an item posted in between is seen neither
-	 * by us nor by its poster, who still found the ring held.  HOLD_SINGLE needs no
-	 * fence here: the membarrier(2) in hold.c stands for it, and after HOLD_SINGLE
-	 * ring_look_after_release() was called.
+	 * Pairs with the fence in ring_post().  Keeps the store that releases the ring before the
+	 * load of the inbox; otherwise an item posted in between is seen neither by us nor by its
+	 * poster, who still found the ring held.  HOLD_SINGLE needs no fence here: the membarrier(2)
+	 * in hold.c stands for it, and after HOLD_SINGLE ring_look_after_release() was called.
 	 */
 	if (mode != HOLD_SINGLE)
 		inbox_fence();
@@ -261,31 +257,33 @@ static inline __attribute__((always_inline)) void ring_release_clean(struct ring
 		ring_try_posted();
 }
 
+/* holder: the frames that were put leave. */
+static inline void ring_tx_flush(struct ring *ring)
+{
+	ring->tx_dirty = false;
+	ring->ops->tx_flush(ring->q);
+}
+
 /* holder: runs the work, flushes the port if a frame was put, and releases the ring likewise. */
 static inline __attribute__((always_inline)) void ring_release(struct ring *ring,
 							       enum hold_mode mode)
 {
 	if (__builtin_expect(!list_empty(&ring->work), 0))
 		ring_run_late_work(ring);
-	if (ring->tx_dirty) {
-		ring->tx_dirty = false;
-		ring->ops->tx_flush(ring->q);
-	}
+	if (ring->tx_dirty)
+		ring_tx_flush(ring);
 	ring_release_clean(ring, mode);
 }
 
-/*
- * any: the same for cold paths.  They use ring_mode_now(), and the internal thread may call them,
- * too (in HOLD_SINGLE it holds by hold_try_single()).
- */
+/* any: the same for cold paths, in ring_mode_now(); the internal thread uses hold_try_single(). */
 bool ring_hold_cold(struct ring *ring);
 /* any: as ring_hold_cold(), but false at once when another thread holds the ring. */
 bool ring_try(struct ring *ring);
 void ring_release_cold(struct ring *ring);
 
 /*
- * any: posts an item, which then runs: on this thread if the ring is free, else on its
- * holder's.  The caller may hold another ring; then this thread tries after releasing that.
+ * any: posts an item, which then runs: on this thread if the ring is free, else on its holder's.
+ * The caller may hold another ring; then this thread tries after releasing that.
  */
 void ring_post(struct ring *ring, struct inbox_item *item);
 

@@ -201,15 +201,36 @@ static inline void dst_expire(struct dst *dst)
 /* holder of home: the network has changed since; true: but not the way to this destination. */
 bool dst_still(struct dst *dst);
 
+/* holder of home: has the host's part in the way to the destination changed? */
+static inline bool dst_host_changed(const struct dst *dst)
+{
+	/* Pairs with dst_check_host(). */
+	return __builtin_expect(dst->by_host, 0) &&
+	       dst->host_epoch != __atomic_load_n(&dst_host_epoch, __ATOMIC_ACQUIRE);
+}
+
 /* holder of home: may the destination be used without another dst_find()? */
 static inline bool dst_fresh(struct dst *dst)
 {
-	/* Pairs with dst_check_host(). */
-	if (__builtin_expect(dst->by_host, 0) &&
-	    dst->host_epoch != __atomic_load_n(&dst_host_epoch, __ATOMIC_ACQUIRE))
-		return false;
-	return (__builtin_expect(dst->generation == netlink_generation(), 1) || dst_still(dst)) &&
+	return !dst_host_changed(dst) &&
+	       (__builtin_expect(dst->generation == netlink_generation(), 1) || dst_still(dst)) &&
 	       (!dst->adj || dst->adj->state != NEIGH_FAILED);
+}
+
+/*
+ * holder of home: dst_fresh(), without a look at what has changed, and frames to it leave by this
+ * ring at once: dst_send_ready().
+ */
+static inline bool dst_is_ready(const struct dst *dst, const struct ring *home)
+{
+	return dst->ring == home && dst->adj && dst->adj->state == NEIGH_REACHABLE &&
+	       dst->generation == netlink_generation() && !dst_host_changed(dst);
+}
+
+static inline void dst_send_ready(struct dst *dst, struct ring *home, struct pkt *pkt)
+{
+	dst->adj->used = true;
+	ring_tx_put(home, pkt);
 }
 
 /* dst_send() of a destination that is on another ring, or unroutable. */

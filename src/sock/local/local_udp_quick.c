@@ -32,8 +32,7 @@ QUICK_INLINE ssize_t send_at_once(struct inet_sock *so, const void *buf, size_t 
 	struct local_target *t;
 
 	if (!dst || dst->generation != netlink_generation() || dst->verdict != VERDICT_LOCAL ||
-	    so->shut_wr || __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED) ||
-	    (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) & EPOLLERR))
+	    so->shut_wr || !udp_sends_plainly(so))
 		return -EAGAIN;
 	t = local_target_of(&dst->local);
 	if (!t || record_ring_write_at_once(&t->writer, dst_local_header(dst), buf, len))

@@ -59,8 +59,7 @@ ssize_t udp_commit(struct inet_sock *so, struct ring *ring, struct pkt *pkt, uin
 
 	if (to)
 		dst = udp_find_plain(so, to);
-	if (!dst || so->shut_wr || __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED) ||
-	    (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) & EPOLLERR))
+	if (!dst || so->shut_wr || !udp_sends_plainly(so))
 		return SOCK_KERNEL;
 	if (!dst_fresh(dst) || !dst->ring || len > dst->payload_max ||
 	    (uint32_t)dst->tmpl.l4 + UDP_HDR != at)

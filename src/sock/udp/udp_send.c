@@ -17,21 +17,6 @@
 
 #define SEND_SPECIAL (MSG_OOB | MSG_MORE | VMA_SND_FLAGS_DUMMY)
 
-static inline struct dst *cached(const struct inet_sock *so, const struct endpoint *to)
-{
-	struct udp_dst *entry;
-
-	if (!so->udp.cache)
-		return NULL;
-	entry = so->udp.cache[udp_dst_place(to)];
-	return entry && endpoint_eq(&entry->to, to) ? &entry->dst : NULL;
-}
-
-struct dst *udp_find_plain(struct inet_sock *so, const struct endpoint *to)
-{
-	return so->udp.connected && endpoint_eq(&so->remote, to) ? &so->udp.dst : cached(so, to);
-}
-
 /* For sends without control messages. */
 static __attribute__((noinline)) int resolve(struct sock_ref ref, const struct endpoint *to)
 {
@@ -143,8 +128,7 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 	struct pkt *pkt;
 
 	if (msg->msg_name)
-		dst = so->udp.connected && endpoint_eq(&so->remote, s->to) ? &so->udp.dst
-									   : cached(so, s->to);
+		dst = udp_find_plain(so, s->to);
 	else
 		dst = so->udp.connected ? &so->udp.dst : NULL;
 	*n = SOCK_KERNEL;
@@ -249,11 +233,8 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 			 .dummy = sock_is_dummy(flags),
 			 .flags = flags};
 
-	if (__builtin_expect((flags & SEND_SPECIAL) || msg->msg_controllen ||
-				     __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED) ||
-				     (__atomic_load_n(&ref.sk->twin_events, __ATOMIC_RELAXED) &
-				      EPOLLERR),
-			     0)) {
+	if (__builtin_expect(
+		    (flags & SEND_SPECIAL) || msg->msg_controllen || !udp_sends_plainly(so), 0)) {
 		ssize_t n = send_unusual(ref, msg, flags, so);
 
 		if (n != SEND_ON)
@@ -338,9 +319,7 @@ int udp_send_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned
 
 	b.s.msg = &b.msg;
 	b.s.to = &b.to;
-	if (!__atomic_load_n(&inet_of(ref.sk)->udp.special, __ATOMIC_RELAXED) &&
-	    !(__atomic_load_n(&ref.sk->twin_events, __ATOMIC_RELAXED) & EPOLLERR) &&
-	    next_message(&b))
+	if (udp_sends_plainly(inet_of(ref.sk)) && next_message(&b))
 		n = sock_wait_loop(call, SOCK_WAIT_COLD, batch_try, batch_aside, &b);
 	*done = b.done;
 	return (int)n;

@@ -3,8 +3,11 @@
 #ifndef SOCK_UDP_UDP_SOCK_H
 #define SOCK_UDP_UDP_SOCK_H
 
+#include "sock/core/access.h"
 #include "sock/core/extra/filter.h"
 #include "sock/core/kind.h"
+#include "sock/core/stats/sock_stats.h"
+#include "sock/wait/quick_list.h"
 
 /* What a datagram counts against the socket's limit: an empty one is not free. */
 static inline uint32_t udp_charge(const struct pkt *pkt)
@@ -87,10 +90,62 @@ static inline unsigned udp_dst_place(const struct endpoint *to)
 	return (unsigned)(hash * 0x9e3779b97f4a7c15ull >> 56);
 }
 
+/* holder: a datagram of len bytes has left. */
+static inline void udp_count_sent(struct inet_sock *so, size_t len)
+{
+	struct stats_sock *stats = so->udp.stats;
+
+	if (__builtin_expect(!stats, 0))
+		return;
+	stats_add(&stats->tx_packets, 1);
+	stats_add(&stats->tx_bytes, len);
+}
+
 /* Used by udp_send_special() and udp_resolve(). */
 struct udp_way udp_plain_way(const struct inet_sock *so, const struct endpoint *to);
 /* holder: the destination of a plain send; NULL: it was not resolved yet. */
-struct dst *udp_find_plain(struct inet_sock *so, const struct endpoint *to);
+static inline struct dst *udp_find_plain(struct inet_sock *so, const struct endpoint *to)
+{
+	struct udp_dst *entry;
+
+	if (so->udp.connected && endpoint_eq(&so->remote, to))
+		return &so->udp.dst;
+	entry = so->udp.cache ? so->udp.cache[udp_dst_place(to)] : NULL;
+	return entry && endpoint_eq(&entry->to, to) ? &entry->dst : NULL;
+}
+
+/*
+ * holder: sends a datagram in one buffer to a destination for which dst_is_ready() is true; the caller
+ * flushes the ring.  False: nothing was done, because it needs more than a free frame.
+ */
+static inline __attribute__((always_inline)) bool udp_send_ready(struct inet_sock *so,
+								 struct ring *ring, struct dst *dst,
+								 const void *buf, size_t len)
+{
+	struct pkt *pkt;
+
+	if (__builtin_expect(len > dst->payload_max, 0))
+		return false;
+	pkt = ring_tx_get(ring);
+	if (__builtin_expect(!pkt, 0))
+		return false;
+	pkt->frame_len = (uint32_t)frame_build_udp_of(&dst->tmpl, pkt->frame, buf, len);
+	if (__builtin_expect(!pkt->frame_len, 0)) {
+		pkt_free(pkt); /* it cannot be read */
+		return false;
+	}
+	dst_send_ready(dst, ring, pkt);
+	udp_count_sent(so, len);
+	sock_access_tx(so);
+	return true;
+}
+
+/* any: is a send without flags an ordinary one? */
+static inline bool udp_sends_plainly(const struct inet_sock *so)
+{
+	return !__atomic_load_n(&so->udp.special, __ATOMIC_RELAXED) &&
+	       !(__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) & EPOLLERR);
+}
 /* holder: the place for a way, cleared if another way was there; NULL: no memory. */
 struct dst *udp_way_slot(struct inet_sock *so, const struct udp_way *way);
 /*
@@ -239,6 +294,11 @@ void udp_retarget(struct inet_sock *so);
 SOCK_MODES(X)
 #undef X
 
+/* udp_quick.c */
+#define X(name, mode) QUICK_SENDS_DECLARE(udp_quick, name)
+SOCK_MODES(X)
+#undef X
+
 /* The calls of a datagram socket in a thread mode, without those of a quick way. */
 #define UDP_OPS(mode)                                                                    \
 	.accept = udp_accept, .bind = udp_bind, .connect = udp_connect,                  \
@@ -246,16 +306,5 @@ SOCK_MODES(X)
 	.getsockopt = sock_getsockopt, .ioctl = udp_ioctl, .listen = udp_listen,         \
 	.recv = udp_recv_##mode, .send = udp_send_##mode, .setsockopt = sock_setsockopt, \
 	.shutdown = udp_shutdown
-
-/* holder: a datagram of len bytes has left. */
-static inline void udp_count_sent(struct inet_sock *so, size_t len)
-{
-	struct stats_sock *stats = so->udp.stats;
-
-	if (__builtin_expect(!stats, 0))
-		return;
-	stats_add(&stats->tx_packets, 1);
-	stats_add(&stats->tx_bytes, len);
-}
 
 #endif
