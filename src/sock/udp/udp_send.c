@@ -256,33 +256,62 @@ SOCK_MODES(X)
 /* ---- batches (vma.h) ---------------------------------------------------------------------- */
 
 struct batch_send {
-	struct send s; /* first; of the next message */
+	struct send s; /* first; of the next message, if loaded */
 	struct msghdr msg;
 	struct iovec iov;
 	struct endpoint to;
 	struct vma_message_t *messages;
 	unsigned count, done;
+	bool loaded;
 };
 
-/* The next message, if there is one.  False: only sock_ops.send knows what its address means. */
-static bool next_message(struct batch_send *b)
+static __attribute__((noinline)) struct dst *find_ready(struct inet_sock *so, struct ring *ring,
+							const struct vma_message_t *m)
+{
+	struct endpoint to;
+	struct dst *dst = sock_addr_read(so, &to, m->addr, m->addr_len) ? udp_find_plain(so, &to)
+									: NULL;
+
+	return dst && dst_is_ready(dst, ring) ? dst : NULL;
+}
+
+/* holder: sends messages as long as they need only what is there. */
+static __attribute__((noinline)) void send_ready(struct batch_send *b, struct ring *ring)
+{
+	struct inet_sock *so = inet_of(b->s.ref.sk);
+	struct dst *own = so->udp.connected ? &so->udp.dst : NULL, *dst;
+	struct vma_message_t *m = b->messages + b->done, *end = b->messages + b->count;
+
+	if (so->shut_wr)
+		return;
+	if (own && !dst_is_ready(own, ring))
+		own = NULL;
+	for (; m < end; m++) {
+		dst = m->addr ? find_ready(so, ring, m) : own;
+		if (!dst || !udp_send_ready(so, ring, dst, m->data, m->size))
+			break;
+		m->done = m->size;
+	}
+	b->done = (unsigned)(m - b->messages);
+}
+
+/* There is a next message.  False: only sock_ops.send knows what its address means. */
+static bool load_next(struct batch_send *b)
 {
 	const struct vma_message_t *m = &b->messages[b->done];
 
-	if (b->done == b->count)
-		return true;
 	b->msg = message_header(m, &b->iov);
 	b->s.len = m->size;
 	b->s.tries = 0;
+	b->loaded = true;
 	return !m->addr || sock_addr_read(inet_of(b->s.ref.sk), &b->to, m->addr, m->addr_len);
 }
 
-/* The message was sent, or that is what the program is told.  False: the batch ends. */
-static bool next(struct batch_send *b, ssize_t *n)
+/* The message was sent, or that is what the program is told. */
+static void note_sent(struct batch_send *b, ssize_t n)
 {
-	b->messages[b->done++].done = (size_t)*n;
-	*n = next_message(b) ? 0 : SOCK_KERNEL;
-	return !*n && b->done < b->count;
+	b->messages[b->done++].done = (size_t)n;
+	b->loaded = false;
 }
 
 static inline __attribute__((always_inline)) bool batch_try(void *arg, struct ring *ring,
@@ -290,15 +319,25 @@ static inline __attribute__((always_inline)) bool batch_try(void *arg, struct ri
 {
 	struct batch_send *b = arg;
 
-	while (send_try(&b->s, ring, wait, n)) {
-		if (*n < 0 || !next(b, n))
+	for (;;) {
+		if (!b->loaded)
+			send_ready(b, ring);
+		*n = 0;
+		if (b->done == b->count)
 			return true;
+		*n = SOCK_KERNEL;
+		if (!b->loaded && !load_next(b))
+			return true;
+		if (!send_try(&b->s, ring, wait, n))
+			return false;
+		if (*n < 0)
+			return true;
+		note_sent(b, *n);
 		if (!sock_at_home(b->s.ref, ring)) {
 			*n = SOCK_TRY_AGAIN; /* a local send has let the ring go meanwhile */
 			return false;
 		}
 	}
-	return false;
 }
 
 static inline __attribute__((always_inline)) ssize_t batch_aside(void *arg, struct sock_wait *wait)
@@ -306,7 +345,10 @@ static inline __attribute__((always_inline)) ssize_t batch_aside(void *arg, stru
 	struct batch_send *b = arg;
 	ssize_t n = send_aside(&b->s, wait);
 
-	return n < 0 || !next(b, &n) ? n : SOCK_TRY_AGAIN;
+	if (n < 0)
+		return n;
+	note_sent(b, n);
+	return SOCK_TRY_AGAIN;
 }
 
 int udp_send_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,
@@ -319,7 +361,7 @@ int udp_send_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned
 
 	b.s.msg = &b.msg;
 	b.s.to = &b.to;
-	if (udp_sends_plainly(inet_of(ref.sk)) && next_message(&b))
+	if (udp_sends_plainly(inet_of(ref.sk)))
 		n = sock_wait_loop(call, SOCK_WAIT_COLD, batch_try, batch_aside, &b);
 	*done = b.done;
 	return (int)n;

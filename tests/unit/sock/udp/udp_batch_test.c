@@ -28,10 +28,10 @@ static bool holds_home(void)
 
 ssize_t __wrap_local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg,
 			      size_t len, bool lossy);
-size_t __real_frame_build_udp(const struct frame_template *t, uint8_t *frame,
-			      const struct iovec *iov, int n, size_t len);
-size_t __wrap_frame_build_udp(const struct frame_template *t, uint8_t *frame,
-			      const struct iovec *iov, int n, size_t len);
+size_t __real_frame_build_udp_of(const struct frame_template *t, uint8_t *frame, const void *buf,
+				 size_t len);
+size_t __wrap_frame_build_udp_of(const struct frame_template *t, uint8_t *frame, const void *buf,
+				 size_t len);
 
 /* As that of a socket whose home is a ring of an interface. */
 ssize_t __wrap_local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghdr *msg,
@@ -48,12 +48,12 @@ ssize_t __wrap_local_udp_send(struct inet_sock *so, struct dst *dst, const struc
 	return (ssize_t)len;
 }
 
-size_t __wrap_frame_build_udp(const struct frame_template *t, uint8_t *frame,
-			      const struct iovec *iov, int n, size_t len)
+size_t __wrap_frame_build_udp_of(const struct frame_template *t, uint8_t *frame, const void *buf,
+				 size_t len)
 {
 	n_frames += !away;
 	n_wrong += !holds_home();
-	return __real_frame_build_udp(t, frame, iov, n, len);
+	return __real_frame_build_udp_of(t, frame, buf, len);
 }
 
 /* ---- a batch ------------------------------------------------------------------------------------ */
