@@ -57,7 +57,7 @@ static inline uint64_t add_carry(uint64_t sum, uint64_t w)
 static inline void add_two(uint64_t *sum, uint64_t w, uint64_t x)
 {
 #if defined(__x86_64__)
-	__asm__("addq %1, %0\n\tadcq %2, %0\n\tadcq $0, %0" : "+r"(*sum) : "r"(w), "r"(x) : "cc");
+	__asm__("addq %1, %0\n\tadcq %2, %0\n\tadcq $0, %0" : "+&r"(*sum) : "r"(w), "r"(x) : "cc");
 #else
 	*sum = add_carry(add_carry(*sum, w), x);
 #endif

@@ -144,7 +144,7 @@ static unsigned remove_one(struct left all[DEAD_MAX], unsigned n)
 static void sweep(void)
 {
 	struct left all[DEAD_MAX];
-	unsigned n = 0, told = 0;
+	unsigned n = 0, told = 0; /* of those that remain */
 	long last = last_segment();
 
 	for (int i = 0; i <= last; i++) {
@@ -153,7 +153,7 @@ static void sweep(void)
 	}
 	for (unsigned i = 0; i < n; i++)
 		told += all[i].told;
-	for (; n >= RECORDER_KEPT && told; told--)
+	for (; told >= RECORDER_KEPT; told--)
 		n = remove_one(all, n);
 }
 

@@ -564,6 +564,8 @@ void sock_detach_from(struct inet_sock *so, int ifindex);
  * Then the kernel must receive for so, too, or so would take their frames.
  */
 bool sock_port_shared(struct inet_sock *so);
+/* Control lock: likewise, of sockets that this process does not know. */
+bool sock_port_foreign(struct inet_sock *so);
 
 /*
  * Control lock: if the port may be shared, tells other processes that the library receives

@@ -73,8 +73,12 @@ int member_arrive(struct inet_sock *so)
 	bool local;
 
 	so->joins = true;
-	so->verdict = sock_start() && !netlink_is_of(sock_twin(&so->sk)) ? VERDICT_NAMESPACE
-									 : sock_attach(so);
+	if (sock_start() && !netlink_is_of(sock_twin(&so->sk)))
+		so->verdict = VERDICT_NAMESPACE;
+	else if (so->inet == INET_LISTEN)
+		tcp_listen_attach(so);
+	else
+		so->verdict = sock_attach(so);
 	local = listens_locally(so);
 	if (so->verdict == VERDICT_ACCELERATED)
 		sock_port_claim(so);

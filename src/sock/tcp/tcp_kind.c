@@ -129,11 +129,9 @@ static void tcp_listen_publish(const struct inet_sock *so, struct stats_sock *sl
 static void tcp_listen_attach_anew(struct inet_sock *so)
 {
 	sock_flows_del(so);
-	so->verdict = sock_attach(so);
+	tcp_listen_attach(so);
 	if (so->verdict == VERDICT_ACCELERATED)
 		sock_port_claim(so);
-	else if (so->listen.local)
-		so->verdict = VERDICT_LOCAL;
 }
 
 static int *tcp_listen_claim(struct inet_sock *so)

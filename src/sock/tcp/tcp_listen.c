@@ -132,6 +132,15 @@ void tcp_listen_options_applied(struct inet_sock *so)
 	}
 }
 
+void tcp_listen_attach(struct inet_sock *so)
+{
+	bool foreign = list_empty(&so->flows) && sock_port_foreign(so);
+
+	so->verdict = foreign ? VERDICT_SHARED_PORT : sock_attach(so);
+	if (so->verdict != VERDICT_ACCELERATED && so->listen.local)
+		so->verdict = VERDICT_LOCAL;
+}
+
 void tcp_listen_device_changed(struct inet_sock *so)
 {
 	int device = so->opt->bind_ifindex;
@@ -144,9 +153,7 @@ void tcp_listen_device_changed(struct inet_sock *so)
 		if (device && f->ring->ifindex != device)
 			sock_flow_del(f);
 	}
-	so->verdict = sock_attach(so);
-	if (so->verdict != VERDICT_ACCELERATED && so->listen.local)
-		so->verdict = VERDICT_LOCAL;
+	tcp_listen_attach(so);
 	sock_rings_changed(so);
 }
 

@@ -223,6 +223,8 @@ bool tcp_listen_flow_begin(struct inet_sock *so, struct sock_flow *flow);
 void tcp_listen_flow_shared(struct sock_flow *flow);
 void tcp_listen_flow_end(struct sock_flow *flow);
 void tcp_listen_flow_free(struct sock_flow *flow);
+/* Control lock: attaches what has no flows, unless the kernel must receive for it; sets the verdict. */
+void tcp_listen_attach(struct inet_sock *so);
 void tcp_listen_device_changed(struct inet_sock *so);
 void tcp_listen_options_applied(struct inet_sock *so);
 bool tcp_listen_close(struct inet_sock *so, struct ring *ring);

@@ -4,7 +4,7 @@
                                  first (before bind), later (after listen; it shares the port from then on),
                                  forks (first, and a child accepts, too), filtered (first; all connections are
                                  for the first listener of the port, by BPF)
-    local_listen.py ask PORT     prints who answers to each of some ports
+    local_listen.py ask PORT [ADDRESS]                 prints who answers to each of some ports
 """
 import ctypes
 import os
@@ -43,14 +43,15 @@ def serve(port, name, when="first", addr=HOST):
             conn.sendall(name.encode())
 
 
-def ask(port):
+def ask(port, addr=HOST):
     names = []
     for i in range(CLIENTS):
         with socket.socket() as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.settimeout(50)
-            sock.bind((HOST, 6200 + i))
-            sock.connect((HOST, int(port)))
+            if addr == HOST:
+                sock.bind((HOST, 6200 + i))
+            sock.connect((addr, int(port)))
             names.append(sock.makefile().read())
     print(*names)
 

@@ -3,6 +3,7 @@
 # it there.
 #
 #	s  lo 127.0.0.1           servers and clients
+#	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s: servers whose port another program shares
 self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
@@ -14,7 +15,7 @@ netns_pair ""
 port=7500
 export VMA_LOCAL=1
 program() { echo /usr/bin/python3 tests/scenario/local/local_listen.py "$@"; }
-asks() { netns_run s "$1" $(program ask $port); }
+asks() { netns_run "${2:-s}" "$1" $(program ask $port $3); }
 # The connections that the kernel has made.
 kernel_made() { netns_counters s TcpPassiveOpens; }
 
@@ -85,5 +86,16 @@ serves "$lib" chosen
 serves "$lib" filtering filtered
 same "a BPF program chooses" 16
 check "... the first one" test "$(among)" == chosen
+all_end
+
+# ---- on the wire, one without the library has the port, too: the kernel receives
+
+serves "" plain first $netns_server
+serves "$lib" parent forks $netns_server
+check "wire: a forked process accepts, and the other one gets its part" test "$(
+	asks "" c $netns_server | tr ' ' '\n' | sort -u | paste -sd ' ')" == "parent plain"
+check "... v0 is not accelerated for that" eval '! netns_has_xdp s v0'
+ip -n s addr add 10.9.0.77/24 dev v0 || die "no address"
+check "... nor when an address was added" eval 'asks "" c $netns_server > /dev/null && ! netns_has_xdp s v0'
 all_end
 verdict

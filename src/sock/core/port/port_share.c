@@ -72,15 +72,18 @@ static bool shares_traffic(const struct inet_sock *so, const struct port_row *ro
 	       (addr_is_v4(&so->local.addr) || sock_has_ipv4(so));
 }
 
-/* Another socket has the address and port.  True: the kernel must receive for so. */
-static bool conflict(const struct inet_sock *so, const struct port_row *row)
+/*
+ * Another socket has the address and port.  True: the kernel must receive for so.  others: only if it is one
+ * of another program.
+ */
+static bool conflict(const struct inet_sock *so, const struct port_row *row, bool others)
 {
 	struct owner owner = {row->inode, NULL};
 
 	sock_each(find_owner, &owner);
 	if (!owner.so)
 		return !port_is_claimed(row->inode) && shares_traffic(so, row);
-	return so->opt->reuseport && owner.so->opt->reuseport &&
+	return !others && so->opt->reuseport && owner.so->opt->reuseport &&
 	       owner.so->verdict != VERDICT_ACCELERATED;
 }
 
@@ -108,7 +111,7 @@ void sock_port_unclaim(struct inet_sock *so)
 struct asked {
 	struct inet_sock *so;
 	unsigned long inode;
-	bool shared;
+	bool others, shared;
 };
 
 static void ask_row(const struct port_row *row, void *arg)
@@ -116,12 +119,12 @@ static void ask_row(const struct port_row *row, void *arg)
 	struct asked *asked = arg;
 
 	if (row->inode != asked->inode && same_address(asked->so, row))
-		asked->shared |= conflict(asked->so, row);
+		asked->shared |= conflict(asked->so, row, asked->others);
 }
 
-bool sock_port_shared(struct inet_sock *so)
+static bool is_shared(struct inet_sock *so, bool others)
 {
-	struct asked asked = {.so = so};
+	struct asked asked = {.so = so, .others = others};
 
 	control_assert_held();
 	if (!so->opt->reuseport && !(is_udp(so) && so->opt->reuseaddr))
@@ -129,6 +132,16 @@ bool sock_port_shared(struct inet_sock *so)
 	asked.inode = inode_of(sock_twin(&so->sk));
 	port_table_each(is_udp(so), ask_row, &asked);
 	return asked.shared;
+}
+
+bool sock_port_shared(struct inet_sock *so)
+{
+	return is_shared(so, false);
+}
+
+bool sock_port_foreign(struct inet_sock *so)
+{
+	return is_shared(so, true);
 }
 
 /* ---- sockets that come later -------------------------------------------------------------- */
