@@ -103,7 +103,9 @@ static void test_a_known_destination_is_sent_to_at_once(void **state)
 
 static void test_it_is_counted(void **state)
 {
-	struct stats_sock stats = {0}, *before;
+	/* Not on the stack, which the address sanitizer does not align as its type demands. */
+	static struct stats_sock stats;
+	struct stats_sock *before;
 	struct ring *ring;
 
 	hold(&ring);
