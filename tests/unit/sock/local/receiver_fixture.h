@@ -148,12 +148,12 @@ static bool ask(struct local_message m)
 {
 	unsigned answers = __atomic_load_n(&got.n, __ATOMIC_RELAXED);
 
-	end.ops = &ops;
 	assert_true(control_lock());
 	local_lock();
 	assert_true(ring_hold_cold(local_ring()));
 	if (end.link)
 		local_end_leave(&end);
+	end.ops = &ops; /* before, its holder may read it */
 	assert_int_equal(local_end_begin(link_to_us, &end), 0);
 	m.number = end.number;
 	assert_int_equal(local_link_send(link_to_us, &m, -1), 0);
