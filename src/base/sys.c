@@ -184,3 +184,11 @@ int sys_read_number(const char *path, int otherwise)
 {
 	return sys_read_nth_number(path, 0, otherwise);
 }
+
+uint64_t sys_socket_cookie(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	return sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0 : cookie;
+}

@@ -209,6 +209,8 @@ ssize_t sys_read_text(const char *path, char *text, size_t size);
 int sys_read_number(const char *path, int otherwise);
 /* The number after `skip` others. */
 int sys_read_nth_number(const char *path, unsigned skip, int otherwise);
+/* SO_COOKIE: the number by which the kernel names a socket; 0: it is closed, or the kernel does not tell. */
+uint64_t sys_socket_cookie(int fd);
 
 static inline int sys_open(const char *path, int flags, int mode)
 {

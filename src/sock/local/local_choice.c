@@ -8,20 +8,10 @@
 
 #include <netinet/in.h>
 
-#include "base/sys.h"
 #include "net/netlink/sock_diag.h"
 
 #define LOOPBACK \
 	1 /* ifindex, in every network namespace: what is sent to the own host comes by it */
-
-uint64_t local_cookie_of(const struct inet_sock *so)
-{
-	uint64_t cookie = 0;
-	socklen_t len = sizeof(cookie);
-
-	return sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0
-											: cookie;
-}
 
 enum local_sharing local_sharing(const struct local_entry *found, unsigned n)
 {

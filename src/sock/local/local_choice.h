@@ -7,7 +7,6 @@
 #ifndef SOCK_LOCAL_LOCAL_CHOICE_H
 #define SOCK_LOCAL_LOCAL_CHOICE_H
 
-#include "sock/core/inet_sock.h"
 #include "sock/local/local_dir.h"
 
 enum local_sharing {
@@ -15,9 +14,6 @@ enum local_sharing {
 	LOCAL_SHARED,	/* the kernel chooses, maybe a socket of another program */
 	LOCAL_FILTERED, /* a BPF program chooses: the kernel gets everything */
 };
-
-/* The number by which the kernel names the socket's twin; 0: it does not tell. */
-uint64_t local_cookie_of(const struct inet_sock *so);
 
 enum local_sharing local_sharing(const struct local_entry *found, unsigned n);
 

@@ -3,9 +3,9 @@
 #include "sock/local/local_group.h"
 
 #include "base/mem.h"
+#include "base/sys.h"
 #include "ring/local/record_quick.h"
 #include "sock/local/local.h"
-#include "sock/local/local_choice.h"
 #include "sock/local/local_sock.h"
 #include "sock/local/local_udp.h"
 #include "sock/udp/mcast.h"
@@ -141,7 +141,7 @@ static void join(struct local_udp *l, const struct inet_sock *so)
 	struct local_place place = local_group_place(l->place.at.port);
 
 	l->member = l->entry;
-	l->member.cookie = local_cookie_of(so);
+	l->member.cookie = sys_socket_cookie(sock_twin(&so->sk));
 	if (!l->member.cookie)
 		return;
 	/* Before anybody finds it: what local_group_is_for() says. */

@@ -8,7 +8,7 @@
 #include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local.h"
-#include "sock/local/local_choice.h"
+#include "sock/local/local_dir.h"
 #include "sock/local/local_move.h"
 #include "sock/local/local_sock.h"
 #include "sock/tcp/tcp_sock.h"
@@ -64,7 +64,7 @@ struct local_place local_place_of(const struct inet_sock *so, enum local_proto p
 /* With SO_REUSEPORT the kernel chooses among the listeners of the port, also those of others. */
 static uint64_t cookie_for(const struct inet_sock *so)
 {
-	return so->opt->reuseport ? local_cookie_of(so) : 0;
+	return so->opt->reuseport ? sys_socket_cookie(sock_twin(&so->sk)) : 0;
 }
 
 /* It may have been stopped, and SO_REUSEPORT may have been set. */

@@ -11,7 +11,6 @@
 #include "sock/core/access.h"
 #include "sock/core/rules/rules.h"
 #include "sock/local/local.h"
-#include "sock/local/local_choice.h"
 #include "sock/local/local_sock.h"
 #include "sock/options/sock_opt.h"
 #include "sock/udp/udp_sock.h"
@@ -304,7 +303,7 @@ static bool is_shared(const struct inet_sock *so)
 
 static void enter(struct local_udp *l, const struct inet_sock *so)
 {
-	uint64_t cookie = is_shared(so) ? local_cookie_of(so) : 0;
+	uint64_t cookie = is_shared(so) ? sys_socket_cookie(sock_twin(&so->sk)) : 0;
 
 	if (is_shared(so) && !cookie)
 		return;

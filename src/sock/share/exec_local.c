@@ -254,7 +254,7 @@ struct sock_ref exec_local_add(int fd, int packed)
 		return none;
 	clock_init(); /* this is the first socket here */
 	share_init();
-	cookie = share_cookie(fd);
+	cookie = sys_socket_cookie(fd);
 	if (sys_fd_is_hidden(packed))
 		so = find(cookie);
 	else if (packed != fd && transfer_is_local(packed))

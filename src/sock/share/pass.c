@@ -134,7 +134,7 @@ static int send_connection(struct inet_sock *so, int unix_fd, uint64_t ticket)
 	if (!share_of(so))
 		return -ENOMEM;
 	sock_twin_prepare(so); /* the receiver does not know how */
-	so->sharing->cookie = share_cookie(sock_twin(&so->sk));
+	so->sharing->cookie = sys_socket_cookie(sock_twin(&so->sk));
 	rc = pass_send(so, unix_fd, ticket);
 	return rc ? rc : 1;
 }
@@ -184,7 +184,7 @@ static bool is_same(const struct inet_sock *so, uint64_t cookie, uint16_t port)
 	if (so->sharing && so->sharing->cookie)
 		return so->sharing->cookie == cookie;
 	return so->id <= share_last_id && so->local.port == port &&
-	       share_cookie(sock_twin(&so->sk)) == cookie;
+	       sys_socket_cookie(sock_twin(&so->sk)) == cookie;
 }
 
 static struct inet_sock *find_in(const struct list *list, uint64_t cookie, uint16_t port)
@@ -344,7 +344,7 @@ struct sock_ref pass_take(int fd, bool peek)
 
 	if (!pass_mark_get(fd, &mark))
 		return ref;
-	receipt.cookie = share_cookie(fd);
+	receipt.cookie = sys_socket_cookie(fd);
 	signals_block(); /* a handler that jumps out would leak what we hold */
 	ref = take_marked(&receipt);
 	signals_unblock();

@@ -209,14 +209,6 @@ void share_revive(struct inet_sock *so, int fd)
 	(void)share_nonblock_now(so);
 }
 
-uint64_t share_cookie(int fd)
-{
-	uint64_t cookie = 0;
-	socklen_t len = sizeof(cookie);
-
-	return sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0 : cookie;
-}
-
 void share_leave(struct inet_sock *so, enum verdict reason)
 {
 	struct sharing plain;

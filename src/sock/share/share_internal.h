@@ -106,8 +106,6 @@ bool share_is_in_transit(const struct inet_sock *so);
 bool share_begin_toward(struct inet_sock *so, struct channel *ch);
 /* so is kept, and the program has it again, as fd. */
 void share_revive(struct inet_sock *so, int fd);
-/* SO_COOKIE of a twin; 0: it is closed. */
-uint64_t share_cookie(int fd);
 /*
  * share_receive() reads all channels. share_serve() answers requests, sends what is due and
  * flushes; true: something is left to do soon.

@@ -102,7 +102,7 @@ static void sink_keep(struct share_sink *sink, struct shared *s)
 	log_debug("fd %d: closed, others have it open", sock_twin(&sharing->so->sk));
 	list_remove(&sharing->asking);
 	if (!sharing->cookie && !s->member)
-		sharing->cookie = share_cookie(sock_twin(&sharing->so->sk));
+		sharing->cookie = sys_socket_cookie(sock_twin(&sharing->so->sk));
 	sock_keep(sharing->so);
 	list_push_back(&share_process.kept, &sharing->so->link);
 }
@@ -210,7 +210,7 @@ static int hand_over_kept(struct inet_sock *so)
 	int rc;
 
 	if (*message_fd < 0 || !so->sharing->cookie ||
-	    share_cookie(*message_fd) != so->sharing->cookie)
+	    sys_socket_cookie(*message_fd) != so->sharing->cookie)
 		return -EBADF;
 	/* Pairs with sock_twin(). */
 	__atomic_store_n(&so->sk.twin, *message_fd, __ATOMIC_RELEASE);

@@ -138,7 +138,7 @@ static int begin_send(struct duo *duo, struct sent *sent)
 	NET_CHECK(control_lock());
 	share_init();
 	NET_CHECK(share_of(so));
-	so->sharing->cookie = share_cookie(duo->end[1].fd);
+	so->sharing->cookie = sys_socket_cookie(duo->end[1].fd);
 	rc = pass_send(so, sent->way[0], sent->ticket);
 	control_unlock();
 	return rc;
@@ -222,7 +222,7 @@ static void guess(void *arg)
 	open_world(&w);
 	for (unsigned i = 0; i < 16; i++) {
 		snprintf(names.name[i], sizeof(names.name[i]), "libvma-pass-%u-%llu-%u", geteuid(),
-			 (unsigned long long)share_cookie(w.duo.end[1].fd), i);
+			 (unsigned long long)sys_socket_cookie(w.duo.end[1].fd), i);
 		names.n++;
 	}
 	pid = start_squatter(&names, how);

@@ -808,7 +808,7 @@ static struct pass_mark pass_end(struct duo *duo, int way[2])
 	NET_CHECK(control_lock());
 	share_init();
 	NET_CHECK(share_of(so));
-	so->sharing->cookie = share_cookie(duo->end[1].fd);
+	so->sharing->cookie = sys_socket_cookie(duo->end[1].fd);
 	NET_CHECK_EQ(pass_send(so, way[0], ticket), 0);
 	control_unlock();
 	pass_done(ticket, true);
