@@ -67,29 +67,30 @@ static uint64_t cookie_for(const struct inet_sock *so)
 	return so->opt->reuseport ? sys_socket_cookie(sock_twin(&so->sk)) : 0;
 }
 
-/* It may have been stopped, and SO_REUSEPORT may have been set. */
-static void listen_again(struct local_listener *l)
+/* A listener that was stopped, or whose SO_REUSEPORT was set, which gives it a cookie. */
+static bool listen_again(struct inet_sock *so, uint64_t cookie)
 {
-	const struct inet_sock *so = inet_of(l->ref.sk);
+	struct local_listener *l = so->listen.local;
 
-	if (!l->entry.cookie && cookie_for(so)) {
-		local_listen_stop(inet_of(l->ref.sk));
-		l->entry.cookie = cookie_for(so);
+	if (!l->entry.cookie && cookie) {
+		local_listen_stop(so);
+		l->entry.cookie = cookie;
 	}
 	if (l->stopped)
 		l->stopped = local_dir_add(&l->place, &l->entry);
+	return !l->stopped;
 }
 
 bool local_listen(struct inet_sock *so)
 {
-	struct local_listener *l = so->listen.local;
 	uint64_t cookie = cookie_for(so);
+	struct local_listener *l;
 
 	control_assert_held();
-	if (l)
-		listen_again(l);
-	if (l || !local_may_listen(so) || (so->opt->reuseport && !cookie))
-		return l && !l->stopped;
+	if (so->listen.local)
+		return listen_again(so, cookie);
+	if (!local_may_listen(so) || (so->opt->reuseport && !cookie))
+		return false;
 	l = mem_zalloc(sizeof(*l));
 	if (!l)
 		return false;
