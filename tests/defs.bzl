@@ -3,7 +3,6 @@
     unit_tests(deps)            one cmocka test per *_test.c of the package, tag as given
     netns_test(name, data)      shell test that makes network namespaces
     scenario_tests(data)        one such test per *_test.sh of the package
-    together_test(name, runs)   some of these at the same time
     test_program(name)          what tests run: <name>.c
     fuzz_test(name, corpus, deps)
 
@@ -55,7 +54,7 @@ def unit_tests(deps, size = "small", srcs = [], tags = [], linkopts = [], exclud
             **kwargs
         )
 
-def netns_test(name, data = [], size = "medium", tags = [], srcs = None, alone = True, **kwargs):
+def netns_test(name, data = [], size = "medium", tags = [], srcs = None, alone = False, **kwargs):
     """Shell test in <name>.sh that makes network namespaces or loads BPF, as root.
 
     The test calls `unshare --net --mount` for itself first, so that nothing of it outlives it.
@@ -66,7 +65,7 @@ def netns_test(name, data = [], size = "medium", tags = [], srcs = None, alone =
       size: as for any test.
       tags: as for any test, besides those of such tests.
       srcs: the script, if it has another name.
-      alone: other tests do not run at the same time.
+      alone: it judges time, or needs the whole machine: other tests do not run at the same time.
       **kwargs: for sh_test.
     """
     native.sh_test(
@@ -78,49 +77,25 @@ def netns_test(name, data = [], size = "medium", tags = [], srcs = None, alone =
         **kwargs
     )
 
-def together_test(name, runs, size = "medium"):
-    """Runs netns tests of this package at the same time: see tests/lib/together.sh.
-
-    Args:
-      name: of the test.
-      runs: {test: its arguments}; these tests are tagged "manual".
-      size: as for any test.
-    """
-    args = []
-    for test, its in runs.items():
-        args += ["$(rootpath :%s)" % test] + its + ["--"]
-    native.sh_test(
-        name = name,
-        size = size,
-        srcs = ["//tests/lib:together.sh"],
-        args = args,
-        data = [":" + test for test in runs],
-        tags = ALONE_TAGS,
-    )
-
-def scenario_tests(data = [], exclude = [], together = {}, alone = False):
+def scenario_tests(data = [], exclude = [], alone = []):
     """Every *_test.sh of the package, by hand: LIB=path/to/libvma.so <package>/<name>.sh
 
     Args:
       data: what they need besides the library, the probe and tools/lib/netns.sh.
       exclude: files that are not such tests.
-      together: {name: tests that together_test(name) runs}.
-      alone: as for netns_test().
+      alone: those that judge time, without ".sh".
     """
-    runs = {test: True for tests in together.values() for test in tests}
     for src in native.glob(["*_test.sh"], exclude = exclude):
+        name = src[:-len(".sh")]
         netns_test(
-            name = src[:-len(".sh")],
+            name = name,
             data = data + [
                 "//:libvma.so",
                 "//tests/scenario:probe",
                 "//tools:netns",
             ],
-            tags = ["manual"] if src[:-len(".sh")] in runs else [],
-            alone = alone,
+            alone = name in alone,
         )
-    for name, tests in together.items():
-        together_test(name, {test: [] for test in tests})
 
 def test_program(name, **kwargs):
     """What tests run: <name>.c."""

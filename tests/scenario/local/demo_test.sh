@@ -64,9 +64,11 @@ breaks() {
 seconds=1
 breaks '[[ " $* " == *" --nonblocked "* ]]'
 check "a row of the kernel that fails" eval 'PATH=$demo/bin:$PATH shows "${as_nobody[@]}"' || cat $log
+# On a busy machine the other rows of the kernel may fail, too: each says so.
+failed=$(grep -cE '^kernel(, spinning)? (UDP|TCP) failed' $log)
 check "... says so, and why it may be" test "$(grep -cE '^kernel, spinning (UDP|TCP) failed' $log) $(
-	grep -c '^segments sent again before: ' $log) $(grep -c '^stolen ticks of each processor before: ' $log)" = "2 2 2" || cat $log
-check "... and the others are there" test "$(grep -cE '^(kernel|libvma) +(UDP|TCP) +[0-9]' $log)" = 4 || cat $log
+	grep -c '^segments sent again before: ' $log) $(grep -c '^stolen ticks of each processor before: ' $log)" = "2 $failed $failed" || cat $log
+check "... and those of the library are there" test "$(rows UDP ' +0') $(rows TCP ' +0')" = "1 1" || cat $log
 breaks '[[ ${LD_PRELOAD:-} ]]'
 check "a row of the library that fails is a failure" \
 	eval '! PATH=$demo/bin:$PATH shows "${as_nobody[@]}" && test "$(grep -cE "^libvma (UDP|TCP) failed" $log)" = 2' || cat $log
