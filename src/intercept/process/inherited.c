@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/image/sections.h"
 #include "base/sys.h"
+#include "intercept/process/relay.h"
 #include "intercept/wrap.h"
 #include "sock/share/exec_inherit.h"
 #include "sock/share/exec_local.h"
@@ -497,10 +498,12 @@ EARLY_CODE struct inherited inherited_leave(enum image image, char *const *env)
 		return h;
 	}
 	fork_adopt();
-	if (image == IMAGE_OURS)
+	if (image == IMAGE_OURS) {
 		h = environment_make(env);
-	else
+	} else {
 		fetch_stdio();
+		relay_start();
+	}
 	h.left = true;
 	local = mark_local();
 	if (h.map && !leave_to_program(&h, local))

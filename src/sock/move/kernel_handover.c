@@ -15,6 +15,7 @@
 #include "sock/core/sock_options.h"
 #include "sock/move/move.h"
 #include "sock/move/move_internal.h"
+#include "sock/move/repair.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/udp/udp_sock.h"
 
@@ -23,21 +24,6 @@
 #define READ_CHUNK 16384u  /* the kernel allocates memory for each chunk at once */
 #define SMALL_BUFFER 8192u /* fits into any buffer */
 #define UNREAD_MAX 65536u  /* maximum number of datagrams sent to the twin at a time */
-
-/* TCP option kinds. */
-enum { OPTION_MSS = 2, OPTION_WINDOW = 3, OPTION_SACK = 4, OPTION_TIMESTAMP = 8 };
-
-static int twin_set(int fd, int name, int value)
-{
-	return sys_setsockopt(fd, IPPROTO_TCP, name, &value, sizeof(value));
-}
-
-static int twin_set_seq(int fd, int queue, uint32_t seq)
-{
-	int rc = twin_set(fd, TCP_REPAIR_QUEUE, queue);
-
-	return rc ? rc : twin_set(fd, TCP_QUEUE_SEQ, (int)seq);
-}
 
 /* The twin of an accepted connection was never bound. */
 static int twin_bind(const struct inet_sock *so, int fd)
@@ -48,41 +34,6 @@ static int twin_bind(const struct inet_sock *so, int fd)
 	if (rc || name.in.sin_port) /* at the same place in both families */
 		return rc;
 	return sock_twin_bind(so, &so->local);
-}
-
-static int twin_set_negotiated(int fd, const struct tcp_handover *h)
-{
-	struct tcp_repair_opt opt[4];
-	unsigned n = 0;
-
-	opt[n++] = (struct tcp_repair_opt){OPTION_MSS, h->mss};
-	if (h->wscale)
-		opt[n++] = (struct tcp_repair_opt){OPTION_WINDOW,
-						   h->snd_wscale | (uint32_t)h->rcv_wscale << 16};
-	if (h->sack)
-		opt[n++] = (struct tcp_repair_opt){OPTION_SACK, 0};
-	if (h->timestamps)
-		opt[n++] = (struct tcp_repair_opt){OPTION_TIMESTAMP, 0};
-	return sys_setsockopt(fd, IPPROTO_TCP, TCP_REPAIR_OPTIONS, opt, n * sizeof(*opt));
-}
-
-/* The lowest bit is not part of the time: it would select microseconds. */
-static int twin_set_clock(int fd, const struct tcp_handover *h)
-{
-	return h->timestamps ? twin_set(fd, TCP_TIMESTAMP, (int)(h->timestamp & ~1u)) : 0;
-}
-
-static int twin_set_window(int fd, const struct tcp_handover *h)
-{
-	struct tcp_repair_window w = {
-		.snd_wl1 = h->snd_wl1,
-		.snd_wnd = h->snd_wnd,
-		.max_window = h->snd_wnd_max,
-		.rcv_wnd = h->rcv_wnd,
-		.rcv_wup = h->read_seq + h->to_read,
-	};
-
-	return sys_setsockopt(fd, IPPROTO_TCP, TCP_REPAIR_WINDOW, &w, sizeof(w));
 }
 
 /*
@@ -124,11 +75,11 @@ static int twin_connect(const struct inet_sock *so, int fd, const struct tcp_han
 {
 	int rc = twin_bind(so, fd);
 
-	rc = rc ? rc : twin_set_seq(fd, TCP_SEND_QUEUE, h->send_seq);
-	rc = rc ? rc : twin_set_seq(fd, TCP_RECV_QUEUE, h->read_seq);
+	rc = rc ? rc : repair_set_sequence(fd, TCP_SEND_QUEUE, h->send_seq);
+	rc = rc ? rc : repair_set_sequence(fd, TCP_RECV_QUEUE, h->read_seq);
 	rc = rc ? rc : sock_twin_connect(so, &so->remote);
-	rc = rc ? rc : twin_set_negotiated(fd, h);
-	return rc ? rc : twin_set_clock(fd, h);
+	rc = rc ? rc : repair_set_negotiated(fd, h);
+	return rc ? rc : repair_set_clock(fd, h);
 }
 
 static int twin_fill(int fd, const struct tcp_handover *h, const uint8_t *to_send,
@@ -137,12 +88,12 @@ static int twin_fill(int fd, const struct tcp_handover *h, const uint8_t *to_sen
 	int rc = twin_grow_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, h->to_send);
 
 	rc = rc ? rc : twin_grow_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, h->to_read);
-	rc = rc ? rc : twin_set(fd, TCP_REPAIR_QUEUE, TCP_RECV_QUEUE);
+	rc = rc ? rc : repair_set(fd, TCP_REPAIR_QUEUE, TCP_RECV_QUEUE);
 	rc = rc ? rc : twin_send(fd, to_read, h->to_read, READ_CHUNK);
-	rc = rc ? rc : twin_set(fd, TCP_REPAIR_QUEUE, TCP_SEND_QUEUE);
+	rc = rc ? rc : repair_set(fd, TCP_REPAIR_QUEUE, TCP_SEND_QUEUE);
 	rc = rc ? rc : twin_send(fd, to_send, h->sent, UINT32_MAX);
-	rc = rc ? rc : twin_set(fd, TCP_REPAIR_QUEUE, TCP_NO_QUEUE);
-	return rc ? rc : twin_set_window(fd, h);
+	rc = rc ? rc : repair_set(fd, TCP_REPAIR_QUEUE, TCP_NO_QUEUE);
+	return rc ? rc : repair_set_window(fd, h);
 }
 
 /* The twin is unconnected again; if it has left repair mode, the peer gets a reset. */
@@ -154,13 +105,13 @@ static void twin_reset(int fd)
 
 	sys_connect(fd, &none, sizeof(none));
 	sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
-	twin_set(fd, TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
+	repair_set(fd, TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
 }
 
 /* Leaves repair mode: the kernel probes the peer, and sends what was not sent yet. */
 static void twin_start(int fd, const struct tcp_handover *h, const uint8_t *to_send, int reuseaddr)
 {
-	twin_set(fd, TCP_REPAIR, TCP_REPAIR_OFF);
+	repair_set(fd, TCP_REPAIR, TCP_REPAIR_OFF);
 	/* Repair mode clears it, and without it no listener could bind the port again. */
 	sys_setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuseaddr, sizeof(reuseaddr));
 	if (twin_send(fd, to_send + h->sent, h->to_send - h->sent, UINT32_MAX)) {
@@ -180,7 +131,7 @@ static void twin_start(int fd, const struct tcp_handover *h, const uint8_t *to_s
 static int handover_to_twin(struct inet_sock *so, struct ring *ring, const struct tcp_handover *h,
 			    uint8_t *bytes)
 {
-	int fd = sock_twin(&so->sk), rc = twin_set(fd, TCP_REPAIR, TCP_REPAIR_ON);
+	int fd = sock_twin(&so->sk), rc = repair_set(fd, TCP_REPAIR, TCP_REPAIR_ON);
 
 	if (rc)
 		return rc;

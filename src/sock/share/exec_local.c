@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "sock/core/accept_options.h"
 #include "sock/core/kind.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
@@ -100,6 +101,40 @@ int exec_local_pack(struct sock_ref ref)
 		fd = -1;
 	control_unlock();
 	return fd;
+}
+
+bool exec_local_needs_relay(struct sock_ref ref, bool shared)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	bool needs;
+
+	if (!control_lock())
+		return false;
+	share_init();
+	needs = sock_ref_valid(ref) && so->inet == INET_LOCAL && share_may_export(so) &&
+		local_available() && (shared || !share_other_holder(so, NULL));
+	if (needs) {
+		look(so);
+		needs = so->inet == INET_LOCAL && (so->shm.established || so->shm.ended);
+	}
+	control_unlock();
+	return needs;
+}
+
+void exec_local_copy_options(struct sock_ref ref, int fd)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	const struct accept_options *options;
+
+	if (!control_lock())
+		return;
+	if (sock_ref_valid(ref)) {
+		sock_twin_prepare(so);
+		options = accept_options_look(sock_twin(&so->sk), so->family);
+		accept_options_apply(options, fd);
+		accept_options_put(options);
+	}
+	control_unlock();
 }
 
 /* The kernel connects to the same address. */

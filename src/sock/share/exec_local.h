@@ -2,7 +2,8 @@
 /*
  * Local connections of a process that executes a program.
  *
- * The kernel cannot serve them, so the next image goes on with them itself: each one that the
+ * The kernel cannot serve them, so the next image goes on with them itself, or, if it has not the
+ * library, a process that is forked for it (intercept/process/relay.h).  In the first case each one that the
  * program has a descriptor of, and no other process holds, is packed, which means exported to
  * nobody (share_machine.h).  The next image inherits the descriptor of what was exported, and
  * imports that at its start; if exec fails, this image does.  One that the program has no
@@ -25,6 +26,15 @@
 #include "sock/core/sock.h"
 
 struct inet_sock;
+
+/*
+ * Is it a local connection, established, that only another process can go on with, because the program
+ * to be executed cannot?  shared: also if other processes hold it.  Not if a process that is forked now
+ * could not have it, either.
+ */
+bool exec_local_needs_relay(struct sock_ref ref, bool shared);
+/* Gives fd, a TCP socket of the same family, the options of ref. */
+void exec_local_copy_options(struct sock_ref ref, int fd);
 
 /* Is any local connection here? */
 bool exec_local_begin(void);

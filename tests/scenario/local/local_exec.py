@@ -275,18 +275,160 @@ def client_fails(port):
 # plain: a program without the library.
 
 
+def plain(*argv):
+    """Executes a program without the library."""
+    os.execve(argv[0], argv, {"A": "1"})
+
+
 def serve_plain(listener):
     sock, closed = accept(listener), accept(listener)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setblocking(False)
     sock.sendall(b"written")
     closed.sendall(b"written")
     sock.set_inheritable(True)
-    os.execve("/bin/sleep", ["sleep", "1000"], {"A": "1"})
+    plain(sys.executable, __file__, "image", "plain", str(sock.fileno()))
+
+
+def image_plain(fd):
+    sock = of(fd)
+    with open("/proc/self/maps") as maps:
+        assert "libvma" not in maps.read()
+    nodelay = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    sock.sendall(b"%d %d\n" % (os.get_blocking(sock.fileno()), nodelay))
+    sock.sendall(names(sock))
+    sock.setblocking(True)
+    sock.sendall(numbered(LOTS))
+    right = read_all(sock, LOTS) == numbered(LOTS)
+    sock.sendall(b"%d\n" % right)
+    echo_lines(sock)
+
+
+def names(sock):
+    return f"{sock.getsockname()} {sock.getpeername()}\n".encode()
 
 
 def client_plain(port):
     sock, closed = connect(port), connect(port)
     began = time.monotonic()
-    print(until_end(sock), until_end(closed), "soon" if time.monotonic() - began < 4 else "late")
+    assert read_all(sock, 7) == b"written"
+    print(line(sock).decode().strip(), until_end(closed), "soon" if time.monotonic() - began < 4 else "late")
+    local, peer = sock.getsockname(), sock.getpeername()
+    told = line(sock).decode()
+    print("ports" if told == f"{peer} {local}\n" else "addresses" if told.count(HOST) == 2 else told)
+    whole = read_all(sock, LOTS) == numbered(LOTS)
+    sock.sendall(numbered(LOTS))
+    print(whole, line(sock), echoes(sock, 10))
+    sock.shutdown(socket.SHUT_WR)
+    print(until_end(sock))
+
+
+# stdio: an inetd, whose child executes the program with the connection as its descriptors 0 to 2.
+
+
+def serve_stdio(listener):
+    while True:
+        sock = accept(listener)
+        if os.fork() == 0:
+            for fd in range(3):
+                os.dup2(sock.fileno(), fd)
+            plain("/bin/sh", "-c", line(sock).decode())
+        sock.close()
+        # Waits for the program, and for nobody else.
+        pids = [os.wait()[0]]
+        try:
+            pids.append(os.wait())
+        except ChildProcessError:
+            pass
+        assert len(pids) == 1
+
+
+def await_unread(n):
+    """Until a connection of the kernel has so many bytes to read."""
+    while True:
+        with open("/proc/net/tcp") as table:
+            rows = [row.split()[4] for row in table]
+        if any(row.endswith(":%08X" % n) for row in rows[1:]):
+            return
+        time.sleep(0.01)
+
+
+def client_stdio(port):
+    for command in (
+        b"cat",
+        b"read a; echo got $a; cat",
+        b"echo unread; exec sleep 1000",  # it is killed, and has not read all
+        b"ls /proc/self/fd | wc -l",
+    ):
+        sock = connect(port)
+        sock.sendall(command + b"\n")
+        if b"sleep" in command:
+            assert line(sock) == b"unread\n"
+            sock.sendall(b"text\n")
+            await_unread(5)
+            # The shell may not have executed it yet.
+            while subprocess.run(["pkill", "-KILL", "-x", "sleep"]).returncode:
+                time.sleep(0.01)
+            print(until_end(sock))
+            continue
+        if b"cat" in command:
+            sock.sendall(b"text\n")
+            sock.shutdown(socket.SHUT_WR)
+        print(until_end(sock))
+
+
+# passes: SCM_RIGHTS, to a process without the library.
+
+
+def serve_passes(listener):
+    here, there = socket.socketpair()
+    argv = [sys.executable, __file__, "image", "passes", str(there.fileno())]
+    subprocess.Popen(argv, env={"A": "1"}, pass_fds=[there.fileno()])
+    sock = accept(listener)
+    sock.sendall(line(sock))
+    socket.send_fds(here, [b"x"], [sock.fileno()])
+    line(here)
+    sock.sendall(line(sock))  # the sender has it, too
+    here.sendall(b"\n")
+    sock.close()
+    time.sleep(1000)
+
+
+def image_passes(fd):
+    channel = of(fd)
+    _, fds, _, _ = socket.recv_fds(channel, 1, 1)
+    sock = of(fds[0])
+    sock.sendall(line(sock))
+    channel.sendall(b"\n")
+    line(channel)
+    echo_lines(sock)
+
+
+def client_passes(port):
+    sock = connect(port)
+    print(echoes(sock, 10))
+    sock.shutdown(socket.SHUT_WR)
+    print(until_end(sock))
+
+
+# refused: an exec that the kernel refuses, when its connection is no local one any more.
+
+
+def serve_refused(listener):
+    sock = accept(listener)
+    sock.set_inheritable(True)
+    try:
+        plain("/bin/sleep", "x" * 200000)
+    except OSError as e:
+        sock.sendall(b"%d\n" % (e.errno == errno.E2BIG))
+    echo_lines(sock)
+
+
+def client_refused(port):
+    sock = connect(port)
+    print(line(sock), echoes(sock, 10))
+    sock.shutdown(socket.SHUT_WR)
+    print(until_end(sock))
 
 
 # user: the process has changed its user, so a program does not reach the peer's process.

@@ -10,7 +10,9 @@ needs /usr/bin/python3
 netns_new s
 export VMA_LOCAL=1
 port=7000
-ends() { echo /usr/bin/python3 tests/scenario/local/local_exec.py "$@"; }
+# Where any user can read it.
+cp tests/scenario/local/local_exec.py $netns_tmp && chmod 644 $netns_tmp/local_exec.py || die "no copy"
+ends() { echo /usr/bin/python3 $netns_tmp/local_exec.py "$@"; }
 segments() { in_ns s awk '/^Tcp: [0-9]/ { print $11 }' /proc/net/snmp; }
 
 # asks WORD ARGUMENT...: what the client of a new server says.
@@ -50,9 +52,6 @@ asks closes
 check "exec closes it: a normal close, or a reset if bytes are unread" said "(b'written', 'end') (b'written', 'reset') 10 broken"
 asks fails
 check "an exec that fails changes nothing" said "b'1\\n' True 10 b'to the thread\\n' 10 (b'', 'reset')"
-asks plain
-check "a program without the library: the peer gets a reset soon; what exec closes ends" said "(b'written', 'reset') (b'written', 'end') soon"
-stops
 asks user
 check "a program of another user: likewise" said "(b'written', 'reset') soon"
 stops
@@ -70,6 +69,34 @@ check "the program ends at once: a normal close" said "(b'written', 'end')"
 asks many
 check "200 connections" said 200
 check "the kernel saw no segment" test "$(segments)" == "$before"
+relays() { pgrep -x vma-relay; }
+# The same through the kernel: it says what is right.
+for word in plain stdio refused passes; do
+	asks $word
+	mv $netns_tmp/said $netns_tmp/said.$word
+	[[ $word != stdio && $word != passes ]] || stops
+	port=$((port + 1))
+	netns_spawn $netns_tmp/server s "" $(ends serve $port $word) || die "no server"
+	server=$spawned
+	netns_run s "" timeout 60 $(ends client $port $word) > $netns_tmp/kernel.$word
+	[[ $word != stdio && $word != passes ]] || stops
+done
+check "a program without the library goes on; what exec closes ends" cmp $netns_tmp/said.plain $netns_tmp/kernel.plain
+check "... with the names and options that the connection had" is $netns_tmp/kernel.plain \
+	"0 1 (b'written', 'end') soon ports True b'1\\n' 10 (b'', 'end')"
+check "an inetd: each end as by the kernel, and no child more" cmp $netns_tmp/said.stdio $netns_tmp/kernel.stdio
+head -n 3 $netns_tmp/kernel.stdio > $netns_tmp/first
+check "... which echo, answer, and are killed" is $netns_tmp/first \
+	"(b'text\\n', 'end') (b'got text\\n', 'end') (b'', 'reset')"
+check "an exec that fails leaves it usable" cmp $netns_tmp/said.refused $netns_tmp/kernel.refused
+check "... in the same process" is $netns_tmp/kernel.refused "b'1\\n' 10 (b'', 'end')"
+check "a descriptor sent to a process without the library" is $netns_tmp/said.passes "10 (b'', 'end')"
+port=$((port + 1))
+as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+netns_spawn $netns_tmp/server s "$lib" "${as_nobody[@]}" $(ends serve $port plain) || die "no server"
+netns_run s "$lib" timeout 60 "${as_nobody[@]}" $(ends client $port plain) > $netns_tmp/said
+check "without privileges the ports are others" said "0 1 (b'written', 'end') soon addresses True b'1\\n' 10 (b'', 'end')"
+check "no relay is left" await 10 eval '! relays'
 asks connecting
 check "a connection that is not established goes to the kernel" said "b'first\\n' b'second\\n'"
 netns_run s "" timeout 60 $(ends client 0 made_up "${SAN_RUNTIME:+$SAN_RUNTIME:}$lib") > $netns_tmp/said

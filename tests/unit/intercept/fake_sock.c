@@ -247,6 +247,15 @@ void exec_inherit_done(void)
 {
 }
 
+bool exec_local_needs_relay(struct sock_ref ref, bool shared)
+{
+	return false;
+}
+
+void exec_local_copy_options(struct sock_ref ref, int fd)
+{
+}
+
 bool exec_local_begin(void)
 {
 	return false;

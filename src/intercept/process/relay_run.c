@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "intercept/process/relay.h"
+#include "intercept/wrap.h"
+
+#define BUFFER 65536u
+
+/* One direction of a pair: what was read waits here until it is written. */
+struct stream {
+	uint32_t at, end; /* of bytes */
+	bool eof;	  /* nothing more comes */
+	bool shut;	  /* ... and the other side knows */
+	uint8_t bytes[BUFFER];
+};
+
+struct streams {
+	struct stream to_kernel, to_local;
+};
+
+static bool is_later(void)
+{
+	return errno == EAGAIN || errno == EINTR;
+}
+
+/* False: the connection that it reads from has failed. */
+static bool fill(struct stream *s, int from)
+{
+	ssize_t n;
+
+	if (s->at < s->end || s->eof)
+		return true;
+	n = recv(from, s->bytes, sizeof(s->bytes), MSG_DONTWAIT);
+	if (n < 0)
+		return is_later();
+	s->at = 0;
+	s->end = (uint32_t)n;
+	s->eof = n == 0;
+	return true;
+}
+
+/* False: the connection that it writes to has failed. */
+static bool drain(struct stream *s, int to)
+{
+	ssize_t n;
+
+	while (s->at < s->end) {
+		n = send(to, s->bytes + s->at, s->end - s->at, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n < 0)
+			return is_later();
+		s->at += (uint32_t)n;
+	}
+	if (s->eof && !s->shut) {
+		shutdown(to, SHUT_WR);
+		s->shut = true;
+	}
+	return true;
+}
+
+static bool pass(struct stream *s, int from, int to)
+{
+	return drain(s, to) && fill(s, from) && drain(s, to);
+}
+
+static void end(struct relay_pair *pair, bool reset)
+{
+	const struct linger at_once = {.l_onoff = 1};
+
+	if (reset) {
+		setsockopt(pair->local, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+		setsockopt(pair->kernel, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	}
+	close(pair->local);
+	close(pair->kernel);
+	pair->local = pair->kernel = -1;
+}
+
+static void advance(struct relay_pair *pair, struct streams *s)
+{
+	if (!pass(&s->to_kernel, pair->local, pair->kernel) ||
+	    !pass(&s->to_local, pair->kernel, pair->local))
+		end(pair, true);
+	else if (s->to_kernel.shut && s->to_local.shut)
+		end(pair, false);
+}
+
+/*
+ * What the side of a descriptor waits for: in is what it reads into, out what it writes from. Where it
+ * is done with reading, and has nothing to write, it may still be reset.
+ */
+static struct pollfd side(int fd, const struct stream *in, const struct stream *out)
+{
+	short events = 0;
+
+	if (in->at == in->end && !in->eof)
+		events |= POLLIN;
+	if (out->at < out->end)
+		events |= POLLOUT;
+	/* poll() would return at once, and again, for an end that has failed and cannot be read yet. */
+	return (struct pollfd){.fd = events || in->shut ? fd : -1, .events = events};
+}
+
+static bool is_reset(const struct pollfd *fd)
+{
+	return !fd->events && fd->revents & POLLERR;
+}
+
+/* False: no pair is left. */
+static bool prepare(struct pollfd *fds, const struct relay_pair *pairs, const struct streams *all,
+		    unsigned n)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct streams *s = &all[i];
+
+		fds[2 * i] = side(pairs[i].local, &s->to_kernel, &s->to_local);
+		fds[2 * i + 1] = side(pairs[i].kernel, &s->to_local, &s->to_kernel);
+		any |= pairs[i].local >= 0;
+	}
+	return any;
+}
+
+bool relay_run(struct relay_pair *pairs, unsigned n)
+{
+	struct streams *all = mem_zalloc(n * sizeof(*all));
+	struct pollfd *fds = mem_zalloc(2 * n * sizeof(*fds));
+	bool good = all && fds;
+
+	while (good && prepare(fds, pairs, all, n)) {
+		if (poll(fds, 2 * n, -1) < 0 && errno != EINTR)
+			break;
+		for (unsigned i = 0; i < n; i++) {
+			const struct pollfd *both = &fds[2 * i];
+
+			if (pairs[i].local < 0)
+				continue;
+			if (is_reset(&both[0]) || is_reset(&both[1]))
+				end(&pairs[i], true);
+			else if (both[0].revents || both[1].revents)
+				advance(&pairs[i], &all[i]);
+		}
+	}
+	mem_free(fds);
+	mem_free(all);
+	return good;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/move/kernel_pair.h"
+
+#include <errno.h>
+#include <linux/tcp.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "base/sys.h"
+#include "sock/move/repair.h"
+
+#define STRANGERS_MAX 64 /* connections of others that are refused before ours */
+#define LO_MSS 65483	 /* of the loopback interface */
+#define WINDOW 65535
+#define WSCALE 7
+
+static int new_socket(const struct sock_addr *name)
+{
+	return sys_socket(name->sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
+static void close_both(int fds[2])
+{
+	sys_close_fd(&fds[0]);
+	sys_close_fd(&fds[1]);
+}
+
+/* ---- in repair mode ------------------------------------------------------------------- */
+
+static struct tcp_handover describe(uint32_t send_seq, uint32_t read_seq)
+{
+	return (struct tcp_handover){
+		.send_seq = send_seq,
+		.read_seq = read_seq,
+		.snd_wl1 = read_seq,
+		.snd_wnd = WINDOW,
+		.snd_wnd_max = WINDOW,
+		.rcv_wnd = WINDOW,
+		.mss = LO_MSS,
+		.snd_wscale = WSCALE,
+		.rcv_wscale = WSCALE,
+		.wscale = true,
+		.sack = true,
+	};
+}
+
+static int restore(int fd, const struct sock_addr *name, const struct sock_addr *peer,
+		   const struct tcp_handover *h)
+{
+	int rc = repair_set(fd, TCP_REPAIR, TCP_REPAIR_ON);
+
+	rc = rc ? rc : sys_bind(fd, &name->sa, name->len);
+	rc = rc ? rc : repair_set_sequence(fd, TCP_SEND_QUEUE, h->send_seq);
+	rc = rc ? rc : repair_set_sequence(fd, TCP_RECV_QUEUE, h->read_seq);
+	rc = rc ? rc : sys_connect(fd, &peer->sa, peer->len);
+	rc = rc ? rc : repair_set_negotiated(fd, h);
+	rc = rc ? rc : repair_set(fd, TCP_REPAIR_QUEUE, TCP_NO_QUEUE);
+	return rc ? rc : repair_set_window(fd, h);
+}
+
+/* What stays in repair mode ends without a segment. */
+static int make_repaired(const struct sock_addr *name, const struct sock_addr *peer, int fds[2])
+{
+	struct tcp_handover h;
+	uint32_t seq[2];
+	int rc = random_bytes(seq, sizeof(seq)) ? 0 : -ENOSYS;
+
+	h = describe(seq[0], seq[1]);
+	rc = rc ? rc : restore(fds[0], name, peer, &h);
+	h = describe(seq[1], seq[0]);
+	rc = rc ? rc : restore(fds[1], peer, name, &h);
+	rc = rc ? rc : repair_set(fds[0], TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
+	return rc ? rc : repair_set(fds[1], TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
+}
+
+/* ---- by a listener --------------------------------------------------------------------- */
+
+static void set_port(struct sock_addr *addr, uint16_t port)
+{
+	addr->in.sin_port = port; /* at the same place in both families */
+}
+
+/* Anybody on this host may connect to the listener first. */
+static int accept_from(int listener, int fd)
+{
+	struct sock_addr ours = {.len = sizeof(ours.in6)}, theirs;
+	int rc = sys_getsockname(fd, &ours.sa, &ours.len), child = -ECONNABORTED;
+
+	for (int i = 0; !rc && i < STRANGERS_MAX; i++) {
+		theirs = (struct sock_addr){.len = sizeof(theirs.in6)};
+		child = sys_accept4(listener, &theirs.sa, &theirs.len, SOCK_CLOEXEC);
+		if (child < 0)
+			return child;
+		if (theirs.len == ours.len && !memcmp(&theirs.in6, &ours.in6, ours.len))
+			return child;
+		sys_close(child);
+	}
+	return rc ? rc : -ECONNABORTED;
+}
+
+static int make_accepted(const struct sock_addr *name, const struct sock_addr *peer, int fds[2])
+{
+	struct sock_addr from = *name, to = *peer;
+	int listener = new_socket(peer), rc = listener < 0 ? listener : 0;
+
+	set_port(&from, 0);
+	set_port(&to, 0);
+	rc = rc ? rc : sys_bind(listener, &to.sa, to.len);
+	rc = rc ? rc : sys_listen(listener, 1);
+	rc = rc ? rc : sys_getsockname(listener, &to.sa, &to.len);
+	rc = rc ? rc : sys_bind(fds[0], &from.sa, from.len);
+	rc = rc ? rc : sys_connect(fds[0], &to.sa, to.len);
+	if (!rc) {
+		sys_close_fd(&fds[1]);
+		fds[1] = accept_from(listener, fds[0]);
+		rc = fds[1] < 0 ? fds[1] : 0;
+	}
+	sys_close_fd(&listener);
+	return rc;
+}
+
+/* ---- either ----------------------------------------------------------------------------- */
+
+static int make(const struct sock_addr *name, const struct sock_addr *peer, int fds[2],
+		int (*fn)(const struct sock_addr *, const struct sock_addr *, int[2]))
+{
+	int rc;
+
+	fds[0] = new_socket(name);
+	fds[1] = new_socket(peer);
+	rc = fds[0] < 0 ? fds[0] : fds[1] < 0 ? fds[1] : fn(name, peer, fds);
+	if (rc)
+		close_both(fds);
+	return rc;
+}
+
+int kernel_pair(const struct sock_addr *name, const struct sock_addr *peer, int fds[2])
+{
+	return make(name, peer, fds, make_repaired) ? make(name, peer, fds, make_accepted) : 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two sockets of the kernel that are connected with each other, on this host.
+ *
+ * Role		any thread that may block for a moment.
+ */
+#ifndef SOCK_MOVE_KERNEL_PAIR_H
+#define SOCK_MOVE_KERNEL_PAIR_H
+
+#include "sock/core/msg/family.h"
+
+/*
+ * fds[0] is connected with fds[1]; both are new, close-on-exec, and the caller's.  name and peer are
+ * addresses of this host, as getsockname(2) and getpeername(2) of fds[0] are to return them.  They do
+ * where the process may make connections in repair mode; else only the addresses are right: fds[0] has
+ * a port that the kernel chooses, and so has its peer.  0 or -errno.
+ */
+int kernel_pair(const struct sock_addr *name, const struct sock_addr *peer, int fds[2]);
+
+#endif
