@@ -258,10 +258,8 @@ bool ring_try(struct ring *ring)
 	return true;
 }
 
-bool ring_hold_cold(struct ring *ring)
+static __attribute__((noinline)) bool hold_in_mode(struct ring *ring, enum hold_mode mode)
 {
-	enum hold_mode mode = ring_mode_now();
-
 	if (mode != HOLD_SINGLE || !ring_thread.internal)
 		return ring_hold(ring, mode);
 	if (hold_current)
@@ -271,10 +269,16 @@ bool ring_hold_cold(struct ring *ring)
 	return true;
 }
 
-void ring_release_cold(struct ring *ring)
+/* The usual mode has code of its own, without registers that others need. */
+bool ring_hold_cold(struct ring *ring)
 {
 	enum hold_mode mode = ring_mode_now();
 
+	return mode == HOLD_SPIN ? ring_hold(ring, HOLD_SPIN) : hold_in_mode(ring, mode);
+}
+
+static __attribute__((noinline)) void release_in_mode(struct ring *ring, enum hold_mode mode)
+{
 	if (mode != HOLD_SINGLE) {
 		ring_release(ring, mode);
 		return;
@@ -283,6 +287,31 @@ void ring_release_cold(struct ring *ring)
 	ring_look_again(ring, mode);
 	if (ring_thread.due)
 		ring_try_posted();
+}
+
+/* After the release: something was posted, or this thread has something to do. */
+static __attribute__((noinline)) void after_release(struct ring *ring)
+{
+	if (!inbox_empty(&ring->inbox))
+		ring_look_again(ring, HOLD_SPIN);
+	if (ring_thread.due)
+		ring_try_posted();
+}
+
+void ring_release_cold(struct ring *ring)
+{
+	enum hold_mode mode = ring_mode_now();
+
+	if (__builtin_expect(mode != HOLD_SPIN || !list_empty(&ring->work) || ring->tx_dirty, 0)) {
+		release_in_mode(ring, mode);
+		return;
+	}
+	/* As ring_release_clean(). */
+	hold_release(&ring->hold, HOLD_SPIN);
+	delay_at(DELAY_HOLD_RELEASED);
+	inbox_fence();
+	if (__builtin_expect(!inbox_empty(&ring->inbox) || ring_thread.due, 0))
+		after_release(ring);
 }
 
 void ring_look_after_release(struct ring *ring)
@@ -305,27 +334,43 @@ static void try_every_ring(void)
 		ring_look_again(rings_at(i), ring_mode_now());
 }
 
+static __attribute__((noinline)) void try_rings(void)
+{
+	/* A copy: a signal handler may post, and call this, at any time from here on. */
+	struct ring_thread due = ring_thread;
+
+	/* Orders the copy before the reset: a signal handler from here on adds to an empty list. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	ring_thread.posted = 0;
+	inbox_fence(); /* pairs with the fence in ring_post(): see ring_look_after_release() */
+	for (unsigned i = 0; i < due.posted && i < RING_POSTED_MAX; i++)
+		ring_look_again(due.to[i], ring_mode_now());
+	if (due.posted > RING_POSTED_MAX)
+		try_every_ring();
+}
+
+static void run_functions(void)
+{
+	void (*due[RING_AFTERWARDS])(void); /* a copy, as above */
+
+	__builtin_memcpy(due, ring_thread.afterwards, sizeof(due));
+	/* Orders the copy before the reset, as above. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	ring_thread.runs = 0;
+	memset(ring_thread.afterwards, 0, sizeof(ring_thread.afterwards));
+	for (unsigned i = 0; i < RING_AFTERWARDS && due[i]; i++)
+		due[i]();
+}
+
 void ring_try_posted(void)
 {
-	while (ring_thread.posted && !hold_current) {
-		/* A copy: a signal handler may post, and call this, at any time from here on. */
-		struct ring_thread due = ring_thread;
-
-		/* Orders the copy before the reset: a signal handler from here on adds to an empty list. */
-		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		ring_thread.posted = 0;
-		inbox_fence(); /* pairs with the fence in ring_post(): see ring_look_after_release() */
-		memset(ring_thread.afterwards, 0, sizeof(ring_thread.afterwards));
-		for (unsigned i = 0; i < due.posted && i < RING_POSTED_MAX; i++)
-			ring_look_again(due.to[i], ring_mode_now());
-		if (due.posted > RING_POSTED_MAX)
-			try_every_ring();
-		for (unsigned i = 0; i < RING_AFTERWARDS; i++) {
-			if (due.afterwards[i])
-				due.afterwards[i]();
-		}
+	while ((ring_thread.posted || ring_thread.runs) && !hold_current) {
+		if (ring_thread.posted)
+			try_rings();
+		if (ring_thread.runs)
+			run_functions();
 	}
-	if (ring_thread.put_off && !busy_is()) {
+	if (__builtin_expect(ring_thread.put_off, 0) && !busy_is()) {
 		ring_thread.put_off = 0;
 		busy_let_signals_in();
 	}
@@ -339,8 +384,7 @@ void ring_run_afterwards(void (*fn)(void))
 	       ring_thread.afterwards[i] != fn)
 		i++;
 	ring_thread.afterwards[i] = fn;
-	ring_look_after_release(
-		rings_nowhere()); /* so that ring_release() calls ring_try_posted() */
+	ring_thread.runs = 1;
 }
 
 void ring_post(struct ring *ring, struct inbox_item *item)

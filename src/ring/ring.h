@@ -193,10 +193,11 @@ void ring_run_late_work(struct ring *ring);
 struct ring_thread {
 	union {
 		struct {
-			uint16_t posted;  /* rings in ->to; more than RING_POSTED_MAX: all rings */
-			uint16_t put_off; /* 1: signals wait for this thread, see base/busy.h */
+			uint16_t posted; /* rings in ->to; more than RING_POSTED_MAX: all rings */
+			uint8_t put_off; /* 1: signals wait for this thread, see base/busy.h */
+			uint8_t runs;	 /* 1: there are functions in ->afterwards */
 		};
-		uint32_t due; /* not 0: one of the two above is set; one load tells */
+		uint32_t due; /* not 0: one of the three above is set; one load tells */
 	};
 	bool internal; /* this is the internal thread */
 	struct ring *to[RING_POSTED_MAX];
