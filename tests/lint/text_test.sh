@@ -21,8 +21,8 @@ done < <(c_files src tools tests)
 # Handlers of the program are deferred while a mutex is held: base/mutex.h does that. busy_locks
 # (epoll.c, of each set) and hold_current (hold.h) do it as well; handlers cannot reach the other
 # mutexes.
-bare=$(c_files src | grep -vE '^src/(base/(mutex\.h|mem\.c)|ring/(hold\.h|loop/.*)|intercept/process/inherited\.c)$' |
-	xargs -r grep -nE 'pthread_mutex_(try|timed)?lock\(' | grep -v '^src/sock/wait/epoll\.c:.*&ep->mutex')
+bare=$(c_files src | grep -vE '^src/(base/(mutex\.h|mem\.c)|sock/wait/light\.h|ring/(hold\.h|loop/.*)|intercept/process/inherited\.c)$' |
+	xargs -r grep -nE '(pthread_mutex_(try|timed)?|light_)lock\(' | grep -v '^src/sock/wait/epoll\.c:.*&ep->mutex')
 [[ -z $bare ]] || complain "use mutex_lock() of base/mutex.h:"$'\n'"$bare"
 
 # The limit for the length of a module.

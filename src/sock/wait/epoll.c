@@ -31,7 +31,7 @@ void epoll_lock_nested(struct epoll *ep)
 	/* Orders the count first: a signal handler that runs in between must be refused, too. */
 	busy_locks++;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	pthread_mutex_lock(&ep->mutex);
+	light_lock(&ep->mutex);
 }
 
 bool epoll_lock(struct epoll *ep)
@@ -46,7 +46,7 @@ bool epoll_lock(struct epoll *ep)
 
 void epoll_unlock(struct epoll *ep)
 {
-	pthread_mutex_unlock(&ep->mutex);
+	light_unlock(&ep->mutex);
 	/* Orders the count last, and before the look at what signal handlers have put off. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	busy_locks--;
@@ -63,7 +63,6 @@ static struct epoll *new_set(void)
 
 	if (!ep)
 		return NULL;
-	pthread_mutex_init(&ep->mutex, NULL);
 	waiter_init(&ep->waiter);
 	list_init(&ep->ready);
 	list_init(&ep->nested);
@@ -372,7 +371,7 @@ void epoll_fork_child(void)
 	pthread_mutex_init(&pool_mutex, NULL);
 	pthread_mutex_init(&nesting, NULL);
 	for (struct epoll *ep = all_sets; ep; ep = ep->all) {
-		pthread_mutex_init(&ep->mutex, NULL);
+		ep->mutex = (struct light_mutex){0};
 		waiter_init(&ep->waiter);
 		ep->plain_waits = 0;
 	}

@@ -19,11 +19,10 @@
 #ifndef SOCK_WAIT_EPOLL_INTERNAL_H
 #define SOCK_WAIT_EPOLL_INTERNAL_H
 
-#include <pthread.h>
-
 #include "base/stats/stats.h"
 #include "sock/core/ready.h"
 #include "sock/wait/epoll.h"
+#include "sock/wait/light.h"
 #include "sock/wait/poll_rings.h"
 
 #define EPOLL_NEST_MAX 4 /* depth of nested sets, the kernel's limit */
@@ -63,7 +62,7 @@ struct epoll {
 	uint32_t version; /* changes with ->rings and ->twins */
 
 	/* mutex */
-	pthread_mutex_t mutex;
+	struct light_mutex mutex;
 	bool dead;
 	unsigned forks; /* value of ready_forks when the entries were made */
 	struct entry **buckets;
@@ -148,9 +147,16 @@ void epoll_look_at_twins(struct epoll *ep);
 
 /*
  * Updates ->rings and ->twins if the sockets have changed.  Takes a tenth of the time at
- * most, unless now is NSEC_NEVER: there is nothing else to do.
+ * most, unless now is NSEC_NEVER: there is nothing else to do.  0: the caller has no clock.
  */
-void epoll_follow_rings(struct epoll *ep, nsec_t now);
+void epoll_make_rings(struct epoll *ep, uint32_t gen, nsec_t now);
+static inline void epoll_follow_rings(struct epoll *ep, nsec_t now)
+{
+	uint32_t gen = sock_rings_generation();
+
+	if (__builtin_expect(ep->rings_stale || gen != ep->rings_gen || ep->n_nested, 0))
+		epoll_make_rings(ep, gen, now);
+}
 
 /* ---- as a member of poll() or of another set (no mutex) ---------------------------- */
 

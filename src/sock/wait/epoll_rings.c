@@ -146,17 +146,13 @@ static bool same_rings(const struct ring_set *a, const struct ring_set *b)
 	return true;
 }
 
-void epoll_follow_rings(struct epoll *ep, nsec_t now)
+void epoll_make_rings(struct epoll *ep, uint32_t gen, nsec_t now)
 {
-	uint32_t gen = sock_rings_generation();
 	struct ring_set set = {.n = 0};
-	nsec_t began;
+	nsec_t began = clock_now();
 
-	if (!ep->rings_stale && gen == ep->rings_gen && !ep->n_nested)
+	if ((now ? now : began) < ep->rings_next)
 		return;
-	if (now < ep->rings_next)
-		return;
-	began = clock_now();
 	ep->rings_stale = false;
 	ep->rings_gen = gen;
 	epoll_take_stats(ep);

@@ -52,12 +52,14 @@ static inline void count(const struct wait *w, int rc)
 
 	if (!stats)
 		return;
-	if (__builtin_expect(w->iomux.unusual || rc <= 0, 0)) {
+	if (__builtin_expect(w->iomux.unusual || rc < 0, 0)) {
 		iomux_count(&w->iomux, rc, &stats->now, true);
 		return;
 	}
 	stats_add(&stats->now.our_ready, (unsigned)rc);
 	stats_add(&stats->now.hits, 1);
+	if (!rc)
+		stats_add(&stats->now.timeouts, 1);
 }
 
 static void leave_locked(struct wait *w)
@@ -82,7 +84,7 @@ static void leave(struct wait *w, int rc)
 	poll_signals_end(&w->signals);
 }
 
-/* mutex: copies what the rounds need without the mutex. */
+/* mutex: copies what the rounds need without the mutex.  now: see epoll_follow_rings(). */
 static int take_snapshot(struct wait *w, nsec_t now)
 {
 	struct epoll *ep = w->ep;
@@ -336,19 +338,45 @@ static void cancelled_call(void *arg)
 	leave(arg, -EINTR);
 }
 
+/* VMA_SELECT_SKIP_OS: one of so many calls asks the kernel first. */
+static inline __attribute__((always_inline)) int look_first(struct wait *w)
+{
+	int n = 0;
+
+	if (params.select_skip_os && ++calls % (unsigned)params.select_skip_os == 0 &&
+	    is_look_useful(w) && !ours_next)
+		n = look(w);
+	if (!n)
+		ours_next = false;
+	return n;
+}
+
+/* A call that does not wait: one round, without a clock. */
+static int look_once(struct wait *w)
+{
+	int n = look_first(w);
+
+	if (n)
+		return n;
+	ring_set_poll(&w->rings);
+	if (epoll_is_pending(w->ep))
+		n = harvest(w, 0);
+	if (n || (params.select_poll && !is_look_useful(w)))
+		return n;
+	n = look(w);
+	/* A twin may have had an event, too. */
+	return !n && epoll_is_pending(w->ep) ? harvest(w, 0) : n;
+}
+
 static int wait_loop(struct wait *w, nsec_t start)
 {
 	nsec_t now = start, spin_until = poll_spin_end(start);
 	unsigned round = 0;
-	int n;
+	int n = look_first(w);
 
-	if (params.select_skip_os && ++calls % (unsigned)params.select_skip_os == 0 &&
-	    is_look_useful(w) && !ours_next) {
-		n = look(w);
-		if (n)
-			return n;
-	}
-	ours_next = false;
+	if (n)
+		return n;
+	spin_start(&w->spin);
 	for (;; now = clock_now()) {
 		bool expired = now >= w->deadline,
 		     rest = poll_spin_ended(now, spin_until, &w->spin);
@@ -357,8 +385,7 @@ static int wait_loop(struct wait *w, nsec_t start)
 		n = epoll_is_pending(w->ep) ? harvest(w, 0) : 0;
 		if (n)
 			return n;
-		if (rest || (expired ? w->deadline != start || is_look_useful(w)
-				     : is_look_due(w, ++round))) {
+		if (rest || expired || is_look_due(w, ++round)) {
 			n = look(w);
 			/* A twin may have had an event, too. */
 			if (!n && epoll_is_pending(w->ep))
@@ -447,7 +474,7 @@ static int wait_entered(struct wait *w, bool plain, nsec_t start, nsec_t timeout
 	int n;
 
 	if (!plain)
-		return wait_loop(w, start);
+		return timeout > 0 ? wait_loop(w, start) : look_once(w);
 	n = plain_wait(w, timeout);
 	if (n != -EAGAIN)
 		return n;
@@ -458,7 +485,7 @@ static int wait_entered(struct wait *w, bool plain, nsec_t start, nsec_t timeout
 int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t timeout,
 		   const sigset_t *mask)
 {
-	nsec_t start = clock_now();
+	nsec_t start = timeout > 0 || params.cpu_usage_stats ? clock_now() : 0;
 	struct wait w; /* not cleared: it is large */
 	struct cleanup undo;
 	bool plain;
@@ -476,7 +503,6 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 	iomux_begin(&w.iomux, start);
 	/* With a timeout of 0 the kernel admits no signal. */
 	poll_signals_begin(&w.signals, timeout ? mask : NULL);
-	spin_start(&w.spin);
 	if (!epoll_lock(ep))
 		return -EINTR; /* in a signal handler that interrupted the library */
 	plain = !ep->n_entries && !ep->kicked;
