@@ -36,7 +36,7 @@ struct pkt_pool {
 #define PKT_TAGGED 0x04u  /* the port set tag */
 #define PKT_ARRIVAL 0x08u /* pkt_arrival() is set */
 #define PKT_LOOPED 0x10u  /* UDP: to a group, from this host */
-#define PKT_ALIKE 0x20u	  /* UDP, in a filter's list: the addresses are those of the one before */
+#define PKT_APART 0x20u	  /* in a filter's list: not like the one before (struct filter_kind) */
 
 /* When the frame arrived, if the port knows it: in front of the frame, in its headroom. */
 struct pkt_arrival {

@@ -156,7 +156,7 @@ static void route(struct loop_queue **to, struct loop_queue *q, struct pkt *pkt)
 	struct flow_key key5, key3;
 	struct loop_queue *for_it;
 
-	pkt->flags |= PKT_CSUM_OK;
+	pkt->flags = PKT_CSUM_OK;
 	if (len > q->port->base.can.frame_max || frame_parse(pkt, 0, &key5) != DROP_NONE)
 		return;
 	pkt->frame_len = len; /* as it was sent, padding included */

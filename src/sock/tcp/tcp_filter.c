@@ -127,10 +127,10 @@ static void take(struct filter *f, struct filter_batch *b)
 	struct pkt *pkt;
 	ssize_t len = 0;
 
-	b->unseen = NULL;
 	while (f->out < FILTER_BATCH && conn->rcv.bytes && (len = tcp_recv_first(conn, &pkt)) > 0) {
 		tcp_recv_borrow(conn);
-		pkt_append(&b->unseen, &b->last, pkt);
+		pkt->flags |= PKT_APART;
+		pkt_append(&b->first, &b->last, pkt);
 		f->out++;
 	}
 	if (len == -EOPNOTSUPP && !f->out) {
@@ -160,20 +160,20 @@ static void obey(struct filter *f, struct filter_batch *b, struct ring *ring)
 	struct inet_sock *so = sock_of(f);
 	struct tcp_conn *conn = &so->tcp.conn;
 	bool ours = get(so) == f, passes = b->passed != NULL;
-	struct pkt *pkt;
+	struct pkt *pkt, *dropped = filter_dropped(b);
 
 	if (!ours && passes)
 		pkt_free(b->passed);
-	while ((pkt = filter_pop(&b->dropped))) {
+	while ((pkt = filter_pop(&dropped))) {
 		if (ours)
 			tcp_recv_returned(conn, pkt_size(pkt));
 		pkt_free(pkt);
 	}
-	while (!ours && (pkt = filter_pop(&b->unseen)))
+	while (!ours && (pkt = filter_pop(&b->first)))
 		pkt_free(pkt);	     /* the connection has ended, or it is another one */
 	b->held = b->held_bytes = 0; /* the engine counts */
 	if (ours && f->out) {
-		put_back_all(conn, b->unseen);
+		put_back_all(conn, b->first);
 		if (passes) {
 			tcp_recv_put_back(conn, b->passed);
 			set_state(so, TCP_FILTER_WAITS);
@@ -184,7 +184,7 @@ static void obey(struct filter *f, struct filter_batch *b, struct ring *ring)
 		tcp_update_events(so, passes ? EPOLLIN | EPOLLRDNORM : 0);
 		tcp_after(so, ring);
 	}
-	b->unseen = b->passed = NULL;
+	b->first = b->passed = NULL;
 }
 
 static void pass(struct filter *f)

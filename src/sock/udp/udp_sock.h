@@ -15,6 +15,17 @@ static inline uint32_t udp_charge(const struct pkt *pkt)
 	return pkt->frame_len + (uint32_t)sizeof(*pkt);
 }
 
+/* holder: the program has got n datagrams. */
+static inline void udp_count_in(struct inet_sock *so, unsigned n, uint32_t bytes)
+{
+	struct stats_sock *stats = so->udp.stats;
+
+	if (stats) {
+		stats_add(&stats->rx_packets, n);
+		stats_add(&stats->rx_bytes, bytes);
+	}
+}
+
 /* holder: appends a datagram, which was charged to udp_state.bytes, to the queue. */
 static inline void udp_queue(struct inet_sock *so, struct pkt *pkt)
 {

@@ -12,13 +12,7 @@
 /* A run of a filter, on the stack of its thread. */
 struct run {
 	struct filter *f;
-	struct sock_ref ref;	      /* of the socket when the packets were taken */
-	unsigned forks;		      /* in a forked child the filter is the parent's */
-	struct pkt *pkt;	      /* the callback has it */
-	vma_recv_callback_t callback; /* NULL: no packets were taken so far */
-	void *context;
-	nsec_t stamp; /* of the last packet that was shown */
-	struct filter_batch b;
+	unsigned forks; /* in a forked child the filter is the parent's */
 };
 
 /* Of this thread: the filters that it has claimed, oldest first, and the one that it runs. */
@@ -34,6 +28,8 @@ _Static_assert(offsetof(struct filter, fd) ==
 		       offsetof(struct filter_batch, fd) ==
 			       offsetof(struct filter_batch, info.flow_tag) + sizeof(uint32_t),
 	       "take() copies both");
+
+_Static_assert(VMA_PACKET_DROP == 0, "for show()");
 
 static struct inet_sock *sock_of(const struct filter *f)
 {
@@ -54,8 +50,27 @@ static bool may_run(void)
 	return !ring_thread.internal && !busy_locks && !signals_are_blocked();
 }
 
+/* holder of home: the oldest unseen packets are the next ones that the callback is called for. */
+static void take(struct filter *f)
+{
+	struct filter_batch *b = &f->batch;
+
+	b->callback = f->callback;
+	b->context = f->context;
+	b->ref = f->ref;
+	b->info.struct_sz = sizeof(b->info);
+	b->info.src = &b->src.in;
+	b->info.dst = &b->dst.in;
+	b->info.packet_id = f->held_id;
+	__builtin_memcpy(&b->info.flow_tag, &f->flow_tag, 2 * sizeof(uint32_t));
+	__atomic_store_n(&f->changed, 0, __ATOMIC_RELAXED);
+	f->kind->take(f, b);
+}
+
 static void claim(struct filter *f)
 {
+	if (f->kind->takes_at_once)
+		take(f);
 	f->running = true;
 	f->next = NULL;
 	if (filters.first)
@@ -67,10 +82,8 @@ static void claim(struct filter *f)
 		ring_run_afterwards(run_filters);
 }
 
-void filter_look(struct filter *f, struct ring *ring)
+void filter_wake(struct filter *f, struct ring *ring)
 {
-	if (f->running || !f->kind->waits(f))
-		return;
 	if (may_run())
 		claim(f);
 	else
@@ -107,13 +120,19 @@ static void part(struct filter *f)
 		free_filter(f);
 }
 
+/* holder, or whoever was it when the socket ended: does the socket have another one, or none? */
+static bool is_off(const struct filter *f)
+{
+	return __atomic_load_n(&f->ends, __ATOMIC_RELAXED);
+}
+
 /* The socket has no filter any more; whoever runs it notices. */
 static void take_off(struct filter *f)
 {
 	f->kind->set(sock_of(f), NULL);
 	if (list_linked(&f->work.link))
 		list_remove(&f->work.link);
-	__atomic_store_n(&f->changed, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->changed, 1, __ATOMIC_RELAXED);
 	if (f->running)
 		part(f);
 	else
@@ -138,6 +157,8 @@ void filter_end(struct filter *f)
 
 void filters_fork_child(void)
 {
+	if (filters.current) /* this thread is in its callback: show() sees it */
+		__atomic_store_n(&filters.current->changed, 1, __ATOMIC_RELAXED);
 	memset(&filters, 0, sizeof(filters));
 	sock_in_callback = false;
 }
@@ -190,23 +211,22 @@ void filter_leave(struct filter *f, struct ring *ring)
  * As sock_hold_cold(), but ->ref is read holding home: filter_keep() may change it.  False: the socket
  * is gone.
  */
-static bool hold_socket(struct filter *f, struct ring **ring)
+static inline bool hold_socket(struct filter *f, struct ring **ring)
 {
+	struct sock *sk = f->ref.sk;
 	struct ring *home;
 
 	for (;;) {
 		/* Pairs with sock_set_home() and with the ARRIVE of a move. */
-		home = __atomic_load_n(&f->ref.sk->home, __ATOMIC_ACQUIRE);
+		home = __atomic_load_n(&sk->home, __ATOMIC_ACQUIRE);
 		if (!ring_hold_cold(home))
 			return false;
 		/* Pairs with sock_set_home(), as above. */
-		if (__builtin_expect(__atomic_load_n(&f->ref.sk->home, __ATOMIC_ACQUIRE) == home,
-				     1))
+		if (__builtin_expect(__atomic_load_n(&sk->home, __ATOMIC_ACQUIRE) == home, 1))
 			break;
 		ring_release_cold(home);
 	}
-	if (__atomic_load_n(&f->ref.sk->gen, __ATOMIC_RELAXED) == f->ref.gen) {
-		ring_catch_up(home); /* as in sock_hold_mode() */
+	if (__builtin_expect(__atomic_load_n(&sk->gen, __ATOMIC_RELAXED) == f->ref.gen, 1)) {
 		*ring = home;
 		return true;
 	}
@@ -214,54 +234,39 @@ static bool hold_socket(struct filter *f, struct ring **ring)
 	return false;
 }
 
-static void drop_later(struct run *r, struct pkt *pkt)
-{
-	pkt->next = r->b.dropped;
-	r->b.dropped = pkt;
-}
-
 /* The socket is gone. */
-static void obey_gone(struct run *r)
+static void obey_gone(struct filter_batch *b)
 {
-	if (r->b.passed)
-		pkt_free(r->b.passed);
-	r->b.passed = NULL;
-	pkt_free_list(r->b.dropped);
-	pkt_free_list(r->b.unseen);
-	r->b.dropped = r->b.unseen = NULL;
+	if (b->passed)
+		pkt_free(b->passed);
+	pkt_free_list(b->first);
+	b->passed = b->first = b->shown = NULL;
 }
 
-/* holder of home: the oldest unseen packets are the next ones. */
-static void take(struct run *r)
+/* holder of home: does what the callback said about the packets that were taken, if any were. */
+static void obey(struct filter *f, struct ring *ring)
 {
-	struct filter *f = r->f;
-
-	r->ref = f->ref;
-	r->callback = f->callback;
-	r->context = f->context;
-	__builtin_memcpy(&r->b.info.flow_tag, &f->flow_tag, 2 * sizeof(uint32_t));
-	__atomic_store_n(&f->changed, false, __ATOMIC_RELAXED);
-	f->kind->take(f, &r->b);
+	if (f->batch.callback)
+		f->kind->obey(f, &f->batch, ring);
+	f->batch.callback = NULL;
 }
 
 /*
  * Does what the callback said about the last packets and takes the next ones.  False: there are
  * none, and this thread does not run the filter any more.
  */
-static bool next_batch(struct run *r)
+static bool next_batch(struct filter *f)
 {
-	struct filter *f = r->f;
 	struct ring *ring;
 	bool goes_on = false;
 
 	if (!hold_socket(f, &ring)) {
-		obey_gone(r);
+		obey_gone(&f->batch);
 		part(f);
 		return false;
 	}
-	if (r->callback) /* not the first ones */
-		f->kind->obey(f, &r->b, ring);
-	if (filter_of(sock_of(f)) != f) {
+	obey(f, ring);
+	if (is_off(f)) {
 		part(f);
 	} else if (!f->callback) {
 		f->running = false;
@@ -269,7 +274,7 @@ static bool next_batch(struct run *r)
 	} else if (!f->kind->waits(f)) {
 		f->running = false;
 	} else {
-		take(r);
+		take(f);
 		goes_on = true;
 	}
 	ring_release_cold(ring);
@@ -277,15 +282,17 @@ static bool next_batch(struct run *r)
 }
 
 /* Another thread may run it. */
-static void give_up(struct filter *f)
+static __attribute__((noinline, cold)) void give_up(struct filter *f)
 {
 	struct ring *ring;
 
 	if (!hold_socket(f, &ring)) {
+		obey_gone(&f->batch);
 		part(f);
 		return;
 	}
-	if (filter_of(sock_of(f)) != f) {
+	obey(f, ring);
+	if (is_off(f)) {
 		part(f);
 	} else {
 		f->running = false;
@@ -311,20 +318,11 @@ static void leave_batch(void *arg)
 {
 	struct run *r = arg;
 	struct filter *f;
-	struct ring *ring;
 
 	sock_in_callback = false;
 	filters.current = NULL;
 	if (r->forks != ready_forks)
 		return;
-	if (r->pkt)
-		drop_later(r, r->pkt);
-	if (!hold_socket(r->f, &ring)) {
-		obey_gone(r);
-	} else {
-		r->f->kind->obey(r->f, &r->b, ring);
-		ring_release_cold(ring);
-	}
 	give_up(r->f);
 	while ((f = pop_filter()))
 		give_up(f);
@@ -336,96 +334,108 @@ static struct timespec spec_of(nsec_t stamp)
 }
 
 /* There is a slot for a packet that the program may hold, if there is memory. */
-static __attribute__((noinline)) void prepare_held(struct run *r)
+static __attribute__((noinline)) void prepare_held(struct filter *f)
 {
-	struct filter *f = r->f;
-
 	f->held = held_new();
 	f->held_id = f->held ? held_id(f->held) : NULL;
-	r->b.info.packet_id = f->held_id;
+	f->batch.info.packet_id = f->held_id;
 }
 
-#define NO_STAMP (-1) /* of no packet */
-
-static __attribute__((noinline)) void tell_stamp(struct run *r, nsec_t stamp)
+/* What the callback is told about a packet that is not like the one before. */
+static __attribute__((noinline)) void describe(struct filter *f, const struct pkt *pkt)
 {
-	r->stamp = stamp;
-	r->b.info.sw_timestamp = spec_of(stamp);
-}
+	struct filter_batch *b = &f->batch;
 
-/* What the callback is told about all packets. */
-static void begin_info(struct run *r)
-{
-	struct vma_info_t *info = &r->b.info;
-
-	info->struct_sz = sizeof(*info);
-	info->src = &r->b.src.in;
-	info->dst = &r->b.dst.in;
-	info->packet_id = r->f->held_id;
-	r->stamp = NO_STAMP;
-}
-
-/* What it is told about one that is not like the one before. */
-static inline void describe_other(struct run *r, const struct pkt *pkt)
-{
-	if (r->f->kind->describe)
-		r->f->kind->describe(&r->b, pkt);
+	if (f->kind->describe)
+		f->kind->describe(b, pkt);
+	b->info.hw_timestamp = (struct timespec){0};
 	if (__builtin_expect(pkt->flags & PKT_ARRIVAL, 0))
-		r->b.info.hw_timestamp = spec_of(pkt_arrival(pkt)->device);
-}
-
-/* What it is told about r->pkt. */
-static inline void describe(struct run *r, const struct pkt *pkt)
-{
-	if (__builtin_expect(!r->f->held, 0))
-		prepare_held(r);
-	r->b.info.payload_sz = pkt->len;
-	r->b.info.hw_timestamp = (struct timespec){0};
-	if ((pkt->flags & (PKT_ALIKE | PKT_ARRIVAL)) == PKT_ALIKE) {
-		r->b.src.in = r->b.alike_src;
-		r->b.dst.in = r->b.alike_dst;
-	} else {
-		describe_other(r, pkt);
+		b->info.hw_timestamp = spec_of(pkt_arrival(pkt)->device);
+	if (pkt->stamp != b->stamp) { /* those of one poll have the same */
+		b->stamp = pkt->stamp;
+		b->info.sw_timestamp = spec_of(pkt->stamp);
 	}
-	if (pkt->stamp != r->stamp) /* those of one poll have the same */
-		tell_stamp(r, pkt->stamp);
 }
 
-static void hold_packet(struct run *r, struct pkt *pkt)
+/* Takes the packet that was shown last out of the batch. */
+static void take_out(struct filter_batch *b)
 {
-	struct filter *f = r->f;
+	struct pkt *pkt = b->shown, *before = NULL;
+
+	for (struct pkt *p = b->first; p != pkt; p = p->next)
+		before = p;
+	b->shown = before;
+	if (before)
+		before->next = pkt->next;
+	else
+		b->first = pkt->next;
+	if (b->last == pkt)
+		b->last = before;
+}
+
+static void hold_packet(struct filter *f, struct pkt *pkt)
+{
+	struct filter_batch *b = &f->batch;
 	struct held *held = f->held;
 
+	take_out(b);
 	f->held = NULL;
-	r->b.held++;
-	r->b.held_bytes += pkt->len; /* before another thread of the program frees it */
-	held_fill(held, r->ref, pkt, f->kind->charge(pkt));
+	b->held++;
+	b->held_bytes += pkt->len; /* before another thread of the program frees it */
+	held_fill(held, b->ref, pkt, f->kind->charge(pkt));
+	prepare_held(f);
+}
+
+/*
+ * The callback has not just said that the packet is dropped, or was changed.  True: the next one is
+ * shown.
+ */
+static __attribute__((noinline)) bool goes_on(const struct run *r, struct pkt *pkt,
+					      vma_recv_callback_retval_t verdict)
+{
+	struct filter *f = r->f;
+
+	if (r->forks != ready_forks)
+		return false; /* the child of a fork() in the callback */
+	if (verdict == VMA_PACKET_RECV) {
+		take_out(&f->batch);
+		f->batch.passed = pkt;
+		return false;
+	}
+	if (verdict == VMA_PACKET_HOLD && f->held && sock_ref_valid(f->batch.ref))
+		hold_packet(f, pkt);
+	return __atomic_load_n(&f->changed, __ATOMIC_RELAXED) == 0;
 }
 
 /* Calls the callback for the packets of the batch, or for the first ones. */
-static void show(struct run *r)
+static void show(const struct run *r)
 {
 	struct filter *f = r->f;
+	struct filter_batch *b = &f->batch;
+	struct pkt *pkt = b->first;
 
-	while ((r->pkt = filter_pop(&r->b.unseen))) {
-		struct pkt *pkt = r->pkt;
+	if (__atomic_load_n(&f->changed, __ATOMIC_RELAXED))
+		return;
+	if (__builtin_expect(!f->held, 0))
+		prepare_held(f);
+	while (pkt) {
 		struct iovec iov = {pkt_payload(pkt), pkt->len};
 		vma_recv_callback_retval_t verdict;
 
-		describe(r, pkt);
-		verdict = r->callback(r->b.fd, 1, &iov, &r->b.info, r->context);
-		if (r->forks != ready_forks)
-			return; /* the child of a fork() in the callback */
-		r->pkt = NULL;
-		if (verdict == VMA_PACKET_RECV) {
-			r->b.passed = pkt;
-			return;
+		b->info.payload_sz = pkt->len;
+		if (__builtin_expect(pkt->flags & PKT_APART, 0)) {
+			describe(f, pkt);
+		} else {
+			b->src.in = b->alike_src;
+			b->dst.in = b->alike_dst;
 		}
-		if (verdict == VMA_PACKET_HOLD && f->held && sock_ref_valid(r->ref))
-			hold_packet(r, pkt);
+		b->shown = pkt; /* unless the callback says something else, it is dropped */
+		verdict = b->callback(b->fd, 1, &iov, &b->info, b->context);
+		if (!((unsigned)verdict | __atomic_load_n(&f->changed, __ATOMIC_RELAXED)))
+			pkt = pkt->next; /* VMA_PACKET_DROP */
+		else if (goes_on(r, pkt, verdict))
+			pkt = filter_unseen(b);
 		else
-			drop_later(r, pkt);
-		if (__atomic_load_n(&f->changed, __ATOMIC_RELAXED))
 			return;
 	}
 }
@@ -433,18 +443,13 @@ static void show(struct run *r)
 /* longjmp() compares the address of undo with the stack: AddressSanitizer must leave it there. */
 __attribute__((no_sanitize_address)) static void run(struct filter *f)
 {
-	struct run r; /* not cleared: take() and describe() set what is used */
+	struct run r = {f, ready_forks};
 	struct cleanup undo;
+	bool more;
 
-	r.f = f;
-	r.callback = NULL;
-	r.forks = ready_forks;
-	r.pkt = r.b.unseen = r.b.passed = r.b.dropped = NULL;
-	r.b.held = r.b.held_bytes = 0;
-	begin_info(&r);
 	filters.current = f;
 	sock_signal_enters(); /* the thread may be about to sleep, and the callback may sleep, too */
-	while (next_batch(&r)) {
+	for (more = f->batch.callback || next_batch(f); more; more = next_batch(f)) {
 		cleanup_push(&undo, leave_batch, &r);
 		sock_in_callback = true;
 		show(&r);
@@ -492,7 +497,7 @@ static void change(struct filter *f, int fd, vma_recv_callback_t callback, void 
 	f->callback = callback;
 	f->context = context;
 	f->fd = fd;
-	__atomic_store_n(&f->changed, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->changed, 1, __ATOMIC_RELAXED);
 	if (!callback && !f->running)
 		filter_pass(f);
 }
@@ -506,7 +511,7 @@ void filter_set_flow_tag(struct inet_sock *so, uint32_t tag)
 	if (!f)
 		return;
 	f->flow_tag = tag;
-	__atomic_store_n(&f->changed, true, __ATOMIC_RELAXED); /* unseen packets are taken anew */
+	__atomic_store_n(&f->changed, 1, __ATOMIC_RELAXED); /* unseen packets are taken anew */
 }
 
 void filter_keep(struct inet_sock *so)

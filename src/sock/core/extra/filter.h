@@ -7,8 +7,9 @@
  * the internal thread delivers waits for the next thread of the program that polls the ring.
  *
  * The thread takes some packets at a time (struct filter_batch), so that it holds the ring once for
- * all of them.  Those that it has not seen go back when the callback lets one pass, which recv()
- * inside the next call must find; when the callback was changed; or when the socket has ended.
+ * all of them; the first ones, if the kind allows it, when it claims the filter.  Those that the
+ * callback has not seen go back when it lets one pass, which recv() inside the next call must find;
+ * when the callback was changed; or when the socket has ended.
  *
  * Role		struct filter: the holder of the socket's home ring, but for what the running
  *		thread has.  One thread at a time runs a filter; it has claimed it holding the
@@ -32,6 +33,40 @@
 struct held;
 struct filter_kind;
 
+#define FILTER_BATCH 16u /* packets at a time */
+
+/* What a list of packets amounts to. */
+struct filter_sum {
+	uint32_t n, bytes, charge;
+};
+
+/* Packets that a thread has taken, and what the callback has said about them. */
+struct filter_batch {
+	/* those that are neither held nor passed, in their order; NULL: none */
+	struct pkt *first, *last;
+	/* the last one of them that the callback has seen: to free, with those before it; NULL: none */
+	struct pkt *shown;
+	struct pkt *passed;	   /* to queue; NULL: none */
+	uint32_t held, held_bytes; /* packets that the program has now */
+	struct filter_sum sum;	   /* the kind's: of all that were taken */
+	/* as of the time when they were taken */
+	vma_recv_callback_t callback; /* NULL: none were taken */
+	void *context;
+	struct sock_ref ref;
+	/* what it is told */
+	nsec_t stamp; /* of the last packet that it was told about; see PKT_APART */
+	struct vma_info_t info;
+	int fd; /* behind info.flow_tag: take() copies both at once */
+	union filter_address {
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6; /* of IPv6 traffic, by sin_family */
+	} src, dst;
+	/* As describe() left them: the callback may write to src and dst. */
+	struct sockaddr_in alike_src, alike_dst;
+	int alike_ifindex;
+	uint32_t alike_drops;
+};
+
 struct filter {
 	/* set once */
 	const struct filter_kind *kind;
@@ -44,6 +79,7 @@ struct filter {
 	vma_recv_callback_t callback; /* NULL: it was taken back while the filter runs */
 	void *context;
 	struct pkt *head, *tail; /* the kind's: unseen, if they are not elsewhere */
+	struct filter_sum sum;	 /* the kind's: of that list */
 	unsigned out;		 /* the kind's: packets that the running thread has taken */
 	struct ring_work work;	 /* unseen packets wait for a thread of the program */
 	nsec_t arrived;		 /* of filter_arrived(): CLOCK_REALTIME; 0: was not read */
@@ -53,27 +89,10 @@ struct filter {
 	struct filter *next; /* of those that the thread has claimed */
 	struct held *held;   /* for the next packet that is held; NULL: none so far */
 	void *held_id;	     /* its name; NULL: as above */
+	struct filter_batch batch;
 	/* any, atomic */
-	bool changed; /* another callback was registered, or the filter ends; holder to write */
-	bool ends;    /* the socket has ended, or the thread that runs the filter has noticed it */
-};
-
-#define FILTER_BATCH 16u /* packets at a time */
-
-/* Packets that a thread has taken, and what the callback has said about them. */
-struct filter_batch {
-	struct pkt *unseen, *last; /* not seen yet, and the last one of them */
-	struct pkt *passed;	   /* to queue */
-	struct pkt *dropped;	   /* to free */
-	uint32_t held, held_bytes; /* packets that the program has now */
-	struct vma_info_t info;
-	int fd; /* behind info.flow_tag: take() copies both at once */
-	union filter_address {
-		struct sockaddr_in in;
-		struct sockaddr_in6 in6; /* of IPv6 traffic, by sin_family */
-	} src, dst;
-	/* As describe() left them: the callback may write to src and dst. */
-	struct sockaddr_in alike_src, alike_dst;
+	uint8_t changed; /* 1: another callback was registered, or the filter ends; holder to write */
+	bool ends; /* the socket has none any more, or the thread that runs it has noticed it */
 };
 
 /* What the kinds of sockets do differently; a member of struct sock_kind. holder, unless it says more. */
@@ -86,8 +105,14 @@ struct filter_kind {
 	bool (*set)(struct inet_sock *so, struct filter *f);
 	/* Are there packets that the callback has to see? */
 	bool (*waits)(const struct filter *f);
-	/* They are there: takes the oldest, FILTER_BATCH at most, and fills in b->info for them. */
+	/*
+	 * They are there: takes the oldest, FILTER_BATCH at most, into an empty batch, and fills in
+	 * b->info for them.  The first one has PKT_APART; one that has not is like the one before, but
+	 * for what it contains.
+	 */
 	void (*take)(struct filter *f, struct filter_batch *b);
+	/* It may be called where filter_wake() is. */
+	bool takes_at_once;
 	/*
 	 * Does what the callback said, and empties the batch: what it has not seen is the oldest
 	 * again. If f is not the socket's filter any more, it is queued, or freed.
@@ -97,8 +122,9 @@ struct filter_kind {
 	void (*pass)(struct filter *f);
 	void (*discard)(struct filter *f);
 	/*
-	 * No ring held: stores the addresses of pkt in b, in alike_src and alike_dst, too, if the next
-	 * packet may be PKT_ALIKE; the first one of a batch is not.  NULL: take() has stored them.
+	 * No ring held: stores the addresses of pkt, which has PKT_APART, in b; and all that packets
+	 * without it behind it have in common with it in b->alike_*.  NULL: take() has stored the
+	 * addresses, and all packets have PKT_APART.
 	 */
 	void (*describe)(struct filter_batch *b, const struct pkt *pkt);
 	/* any: what pkt is charged with while the program holds it. */
@@ -108,8 +134,14 @@ struct filter_kind {
 /* app, no ring held: register_recv_callback(). 0; -ENOMEM; as of filter_kind.check; as sock_hold_cold(). */
 int filter_register(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context);
 
-/* holder: there may be unseen packets; a thread of the program is going to see them. */
-void filter_look(struct filter *f, struct ring *ring);
+/* holder: there are unseen packets, and no thread runs the filter: one of the program is going to. */
+void filter_wake(struct filter *f, struct ring *ring);
+/* holder: there may be unseen packets. */
+static inline void filter_look(struct filter *f, struct ring *ring)
+{
+	if (!f->running && f->kind->waits(f))
+		filter_wake(f, ring);
+}
 /* holder: no callback any more; what it has not seen is queued, or freed. f may be NULL. */
 void filter_pass(struct filter *f);
 void filter_end(struct filter *f);
@@ -159,6 +191,25 @@ static inline void filter_set_endpoint(union filter_address *to, const struct en
 		filter_set_address(&to->in, &ep->addr.w[3], &ep->port);
 	else
 		endpoint_to_sockaddr(ep, AF_INET6, (struct sockaddr *)&to->in6, &len);
+}
+
+/* The next packet of a batch that the callback has to see; NULL: none. */
+static inline struct pkt *filter_unseen(const struct filter_batch *b)
+{
+	return b->shown ? b->shown->next : b->first;
+}
+
+/* For kinds, in obey(): takes those out that were dropped, as a list; the rest is unseen. */
+static inline struct pkt *filter_dropped(struct filter_batch *b)
+{
+	struct pkt *dropped = b->first;
+
+	if (!b->shown)
+		return NULL;
+	b->first = b->shown->next;
+	b->shown->next = NULL;
+	b->shown = NULL;
+	return dropped;
 }
 
 /* For kinds: the first packet of a list, which is removed; NULL: it is empty. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams of one sender that arrive in one burst: as if each had come alone. */
+#include "sock/core/extra/held.h"
 #include "sock/core/extra/sock_extra.h"
 #include "sock/udp/udp_sock.h"
 #include "tests/unit/sock/world.h"
@@ -16,6 +17,7 @@ static int start(void **state)
 	params.log_level = LOG_WARNING;
 	params.progress_interval = 0;
 	params.thread_mode = HOLD_YIELD;
+	params.cq_poll_batch_max = 64; /* more than a callback's thread takes at a time */
 	loop_net_start();
 	return 0;
 }
@@ -173,6 +175,9 @@ static struct seen {
 static unsigned n_seen;
 static char lets_pass; /* the datagram that it passes; 0: none */
 static char ends_at;   /* the one at which its thread ends; 0: none */
+static bool holds;     /* it holds each second one */
+static void *held[SEEN_MAX];
+static unsigned n_held;
 
 /* It writes where it was told the addresses, and at the times. */
 static vma_recv_callback_retval_t see(int fd, size_t n, struct iovec iov[], struct vma_info_t *info,
@@ -198,6 +203,10 @@ static vma_recv_callback_retval_t see(int fd, size_t n, struct iovec iov[], stru
 	memset(info->dst, 0xee, sizeof(*info->dst));
 	if (s->text == ends_at)
 		pthread_exit(NULL);
+	if (holds && s->text % 2) {
+		held[n_held++] = info->packet_id;
+		return VMA_PACKET_HOLD;
+	}
 	return s->text == lets_pass ? VMA_PACKET_RECV : VMA_PACKET_DROP;
 }
 
@@ -215,7 +224,9 @@ static int begin_open(void **state)
 	}
 	assert_int_equal(sock_set_callback(ts.ref, 5, see, NULL), 0);
 	n_seen = 0;
+	n_held = 0;
 	lets_pass = ends_at = 0;
+	holds = false;
 	return 0;
 }
 
@@ -294,6 +305,82 @@ static void test_a_callback_passes_one_of_a_run(void **state)
 	tsock_close(&other);
 }
 
+/*
+ * What is passed has all that recvmsg() tells, wherever it was: at the beginning of what was taken at
+ * once, in it, and behind it.
+ */
+static void test_what_a_callback_passes_has_all(void **state)
+{
+	static const unsigned one[] = {FILTER_BATCH + 5};
+	static const char which[] = "acpqst";
+	struct udp_state *udp = &tsock_inet(&ts)->udp;
+
+	for (unsigned i = 0; i < sizeof(which) - 1; i++) {
+		struct ring *ring = hold();
+		struct pkt passed = {.len = 0};
+		int ifindex;
+
+		udp->dropped = 7 + i;
+		sock_release(ring);
+		n_seen = 0;
+		lets_pass = which[i];
+		arrive_by_turns(&peer, one, 1);
+		ring = hold();
+		if (udp->head)
+			passed = *udp->head;
+		ifindex = ring->ifindex;
+		sock_release(ring);
+		assert_int_equal(passed.ifindex, ifindex);
+		assert_int_equal(passed.drops, 7 + i);
+		assert_true(passed.stamp > NSEC_PER_SEC);
+		expect(which[i], 1);
+		expect_nothing();
+		assert_int_equal(n_seen, FILTER_BATCH + 5);
+		for (unsigned at = 0; at < n_seen; at++)
+			check_seen(at, (char)('a' + (char)at), theirs);
+	}
+}
+
+/* The others are dropped, and what is held is charged until it is back. */
+static void test_a_callback_holds_each_second_one(void **state)
+{
+	static const unsigned one[] = {FILTER_BATCH + 5};
+
+	holds = true;
+	arrive_by_turns(&peer, one, 1);
+	assert_int_equal(n_seen, FILTER_BATCH + 5);
+	assert_int_equal(n_held, FILTER_BATCH / 2 + 3);
+	for (unsigned at = 0; at < n_seen; at++)
+		check_seen(at, (char)('a' + (char)at), theirs);
+	assert_true(tsock_inet(&ts)->udp.bytes > 0);
+	for (unsigned i = 0; i < n_held; i++)
+		assert_int_equal(held_free(held[i], ts.ref), 0);
+	expect_nothing();
+}
+
+/* It is called for none that has arrived before, once it is another one; the new one sees all. */
+static vma_recv_callback_retval_t replace(int fd, size_t n, struct iovec iov[],
+					  struct vma_info_t *info, void *context)
+{
+	see(fd, n, iov, info, context);
+	assert_int_equal(sock_set_callback(ts.ref, 5, see, NULL), 0);
+	n_seen += 10;
+	return VMA_PACKET_DROP;
+}
+
+static void test_a_callback_is_replaced_in_a_run(void **state)
+{
+	static const unsigned one[] = {4};
+
+	assert_int_equal(sock_set_callback(ts.ref, 5, replace, NULL), 0);
+	arrive_by_turns(&peer, one, 1);
+	assert_int_equal(n_seen, 14);
+	check_seen(0, 'a', theirs);
+	for (unsigned at = 1; at < 4; at++)
+		check_seen(10 + at, (char)('a' + (char)at), theirs);
+	expect_nothing();
+}
+
 /* Another thread sees the rest of the run. */
 static void test_a_callback_ends_its_thread(void **state)
 {
@@ -342,6 +429,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_burst_for_a_socket_that_was_closed),
 	OPEN_TEST(test_a_callback_is_told_each_sender),
 	OPEN_TEST(test_a_callback_passes_one_of_a_run),
+	OPEN_TEST(test_what_a_callback_passes_has_all),
+	OPEN_TEST(test_a_callback_holds_each_second_one),
+	OPEN_TEST(test_a_callback_is_replaced_in_a_run),
 	OPEN_TEST(test_a_callback_ends_its_thread),
 	OPEN_TEST(test_a_callback_and_a_burst_that_does_not_fit),
 };
