@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls of socketxtreme (vma_extra.h).  A poll makes completions in memory of its own while it holds
- * the ring, and copies them to the program when it has released it.
+ * The calls of socketxtreme (vma_extra.h).  A poll makes completions in the program's memory, which it
+ * has checked before; it accepts connections when it has released the ring.
  */
 #include <mellanox/vma_extra.h>
 
@@ -18,15 +18,6 @@ struct poll_to {
 	unsigned left;
 };
 
-static int put(struct poll_to *to, const struct vma_completion_t *from, unsigned n)
-{
-	if (!user_copy(to->at, from, n * sizeof(*from)))
-		return -EFAULT;
-	to->at += n;
-	to->left -= n;
-	return 0;
-}
-
 static int put_connection(struct poll_to *to, int fd, int listen_fd,
 			  const struct sockaddr_storage *from)
 {
@@ -41,7 +32,11 @@ static int put_connection(struct poll_to *to, int fd, int listen_fd,
 	if (endpoint_from_sin(&peer, sa, sizeof(*from)) ||
 	    endpoint_from_sin6(&peer, sa, sizeof(*from)))
 		xtreme_set_sender(&c, &peer);
-	return put(to, &c, 1);
+	if (!user_copy(to->at, &c, sizeof(c)))
+		return -EFAULT;
+	to->at++;
+	to->left--;
+	return 0;
 }
 
 /* Accepts what waits in the listener's queue, as far as there is room.  0 or -errno. */
@@ -69,27 +64,35 @@ static int accept_all(struct poll_to *to, const struct xtreme_listener *listener
 	return rc ? rc : fd < 0 ? fd : 0;
 }
 
-/* One hold of the ring.  0 or -errno. */
-static int poll_batch(unsigned ring, struct poll_to *to)
+/* Accepts at the listeners of a batch.  0 or -errno. */
+static __attribute__((noinline)) int accept_batch(struct poll_to *to, const struct xtreme_batch *b)
 {
-	struct xtreme_batch b;
 	int rc = 0, error;
 
-	b.max = to->left < XTREME_BATCH ? to->left : XTREME_BATCH;
-	/* Now, because what was taken cannot be put back. */
-	if (!user_can_write(to->at) || !user_can_write((char *)(to->at + b.max) - 1))
-		return -EFAULT;
-	xtreme_poll(ring, &b);
-	if (b.n) {
-		rc = put(to, b.completions, b.n);
-		if (rc)
-			xtreme_discard(&b);
-	}
-	for (unsigned i = 0; i < b.n_listeners; i++) {
-		error = accept_all(to, &b.listeners[i]);
+	for (unsigned i = 0; i < b->n_listeners; i++) {
+		error = accept_all(to, &b->listeners[i]);
 		rc = rc ? rc : error;
 	}
 	return rc;
+}
+
+/* One hold of the ring.  0 or -errno. */
+static int poll_batch(unsigned ring, struct poll_to *to)
+{
+	struct xtreme_batch b; /* not cleared: xtreme_poll() sets the rest */
+
+	b.max = to->left < XTREME_BATCH ? to->left : XTREME_BATCH;
+	b.completions = to->at;
+	/*
+	 * All of it, because a page is larger; now, because what was taken cannot be put back.
+	 */
+	_Static_assert(sizeof(*b.completions) * XTREME_BATCH <= USER_PAGE, "one page, or two");
+	if (!user_can_write(to->at) || !user_can_write((char *)(to->at + b.max) - 1))
+		return -EFAULT;
+	xtreme_poll(ring, &b);
+	to->at += b.n;
+	to->left -= b.n;
+	return __builtin_expect(b.n_listeners != 0, 0) ? accept_batch(to, &b) : 0;
 }
 
 int extra_xtreme_poll(int fd, struct vma_completion_t *completions, unsigned n)

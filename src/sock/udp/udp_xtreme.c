@@ -27,13 +27,8 @@ static inline void set_sender(struct vma_completion_t *c, const struct inet_sock
 /* holder: the program has n packets, which are charged to the socket. */
 static inline void count_out(struct inet_sock *so, unsigned n, uint32_t bytes, uint32_t charge)
 {
-	struct stats_sock *stats = so->udp.stats;
-
 	so->udp.bytes += charge;
-	if (stats) {
-		stats_add(&stats->rx_packets, n);
-		stats_add(&stats->rx_bytes, bytes);
-	}
+	udp_count_in(so, n, bytes);
 }
 
 /* holder: the program has pkt.  False: no buffer. */
@@ -102,33 +97,37 @@ static __attribute__((noinline)) enum drop deliver_run(struct ring *ring, struct
 	uint32_t room, bytes = 0, charge = 0;
 	struct pkt *pkt = first;
 	struct vma_completion_t *c, *end, like;
+	struct sockaddr_in sender;
 	struct xtreme_name name;
 	struct buff *buff;
-	unsigned n = 0;
+	unsigned n;
 
 	if (__builtin_expect(!b || !takes(so, ring), 0))
 		return udp_kind.deliver(ring, &f->flow, first, now);
 	name = so->udp.xtreme->name;
 	set_sender(&like, so, first);
+	sender = like.src;
 	room = so->udp.bytes < so->udp.limit ? so->udp.limit - so->udp.bytes : 0;
 	c = &b->completions[b->n];
 	end = &b->completions[b->max];
 	/* As takes_pkt(). */
 	for (buff = b->store->free; pkt; pkt = pkt->next) {
+		uint32_t of_pkt = udp_charge(pkt);
+		uint16_t len = pkt->len;
 		struct buff *next;
 
 		if (c == end || charge >= room || !buff || (pkt->pool->flags & PKT_POOL_SHARED))
 			break;
 		next = buff->next;
-		buff_fill(buff, ref, pkt, udp_charge(pkt));
-		xtreme_fill(c, &name, pkt, buff);
-		c->src = like.src;
-		charge += udp_charge(pkt);
-		bytes += pkt->len;
+		buff_fill(buff, ref, pkt, of_pkt);
+		xtreme_fill(c, &name, len, buff);
+		__builtin_memcpy(&c->src, &sender, sizeof(sender));
+		charge += of_pkt;
+		bytes += len;
 		buff = next;
 		c++;
-		n++;
 	}
+	n = (unsigned)(c - &b->completions[b->n]);
 	b->store->free = buff;
 	b->n += n;
 	count_out(so, n, bytes, charge);

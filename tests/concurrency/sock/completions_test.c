@@ -41,11 +41,20 @@ static void finish(void)
 	duo_end(listener.fd >= 0 ? &listener : NULL);
 }
 
+/* The completions of this thread's last poll. */
+static __thread struct vma_completion_t completions[XTREME_BATCH];
+
+static void poll_number(unsigned ring, struct xtreme_batch *b, unsigned max)
+{
+	b->max = max;
+	b->completions = completions;
+	xtreme_poll(ring, b);
+}
+
 /* One poll of the ring where the socket lives, for up to max completions. */
 static unsigned poll_ring(struct xtreme_batch *b, unsigned max)
 {
-	b->max = max;
-	xtreme_poll(tsock_home(&duo.end[1])->id, b);
+	poll_number(tsock_home(&duo.end[1])->id, b, max);
 	NET_CHECK(b->n <= max);
 	return b->n;
 }
@@ -55,10 +64,10 @@ static struct vma_buff_t *take_one(void)
 {
 	struct xtreme_batch b;
 
-	NET_CHECK(NET_WAIT(poll_ring(&b, 1) && b.completions[0].packet.buff_lst, NET_PATIENCE));
-	NET_CHECK_EQ(b.completions[0].events, VMA_SOCKETXTREME_PACKET);
-	NET_CHECK_EQ(b.completions[0].user_data, duo.end[1].fd);
-	return b.completions[0].packet.buff_lst;
+	NET_CHECK(NET_WAIT(poll_ring(&b, 1) && completions[0].packet.buff_lst, NET_PATIENCE));
+	NET_CHECK_EQ(completions[0].events, VMA_SOCKETXTREME_PACKET);
+	NET_CHECK_EQ(completions[0].user_data, duo.end[1].fd);
+	return completions[0].packet.buff_lst;
 }
 
 static void expect_none(void)
@@ -191,8 +200,7 @@ static void moves(void *arg)
 	old = tsock_home(&duo.end[1]);
 	duo_move(&duo.end[1], 7);
 	loop_net_settle();
-	b.max = XTREME_BATCH;
-	xtreme_poll(old->id, &b);
+	poll_number(old->id, &b, XTREME_BATCH);
 	NET_CHECK_EQ(b.n, 0);
 	for (unsigned i = 1; i < 3; i++)
 		buff[i] = take_one();
@@ -261,8 +269,8 @@ static void stream(void *arg)
 		NET_WAIT(is_queued() && sock_events(duo.end[1].ref.sk) & EPOLLRDHUP, NET_PATIENCE));
 	check_bytes(take_one()); /* its buffer is never freed: the process ends with it */
 	NET_CHECK_EQ(poll_ring(&b, XTREME_BATCH), 1);
-	NET_CHECK_EQ(b.completions[0].events, EPOLLIN | EPOLLRDHUP);
-	NET_CHECK(!b.completions[0].packet.buff_lst);
+	NET_CHECK_EQ(completions[0].events, EPOLLIN | EPOLLRDHUP);
+	NET_CHECK(!completions[0].packet.buff_lst);
 	expect_none(); /* once */
 	duo_close(&duo);
 }
@@ -278,7 +286,7 @@ static void reset(void *arg)
 	duo.end[0] = TSOCK_NONE;
 	NET_CHECK(NET_WAIT(poll_ring(&b, XTREME_BATCH), NET_PATIENCE));
 	NET_CHECK_EQ(b.n, 1);
-	NET_CHECK_EQ(b.completions[0].events & (EPOLLERR | EPOLLHUP | EPOLLIN),
+	NET_CHECK_EQ(completions[0].events & (EPOLLERR | EPOLLHUP | EPOLLIN),
 		     EPOLLERR | EPOLLHUP | EPOLLIN);
 	expect_none();
 	finish();
@@ -299,8 +307,8 @@ static void holds_everything(void *arg)
 		if (tsock_send(&duo.end[0], &byte, 1, 0) == 1)
 			duo.sent[0]++;
 		if (poll_ring(&b, 1)) {
-			check_bytes(b.completions[0].packet.buff_lst);
-			buff[n++] = b.completions[0].packet.buff_lst;
+			check_bytes(completions[0].packet.buff_lst);
+			buff[n++] = completions[0].packet.buff_lst;
 		}
 	}
 	NET_CHECK(n > 2 && duo.got[0] < duo.sent[0]);
@@ -363,11 +371,14 @@ static void *polls(void *arg)
 	struct poller *p = arg;
 
 	while (!__atomic_load_n(&p->stop, __ATOMIC_RELAXED)) {
-		struct xtreme_batch b = {.max = XTREME_BATCH};
+		struct xtreme_batch b;
 
-		xtreme_poll(p->ring, &b);
+		poll_number(p->ring, &b, XTREME_BATCH);
 		__atomic_store_n(&p->seen, p->seen + b.n, __ATOMIC_RELAXED);
-		xtreme_discard(&b);
+		for (unsigned i = 0; i < b.n; i++) {
+			if (completions[i].packet.buff_lst)
+				buff_put(completions[i].packet.buff_lst);
+		}
 		sched_yield();
 	}
 	return NULL;

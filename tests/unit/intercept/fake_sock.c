@@ -471,11 +471,6 @@ void xtreme_poll(unsigned ring, struct xtreme_batch *b)
 	answer("xtreme_poll", 0);
 }
 
-void xtreme_discard(const struct xtreme_batch *b)
-{
-	answer("xtreme_discard", 0);
-}
-
 void xtreme_set_sender(struct vma_completion_t *c, const struct endpoint *from)
 {
 	answer("xtreme_set_sender", 0);
@@ -494,6 +489,11 @@ int buff_get(const struct vma_buff_t *pub)
 
 struct buff *buff_all;
 uint32_t buff_given_out;
+
+int buff_put_one_of_many(struct buff *buff)
+{
+	return (int)answer("buff_put", 1);
+}
 
 void buff_store_post(struct buff_store *store)
 {

@@ -131,14 +131,15 @@ static ck_stack_entry_t *take_alike(struct buff_store *store, ck_stack_entry_t *
 
 	while (link) {
 		struct buff *buff = container_of(link, struct buff, item.link);
+		struct pkt *pkt = buff->pkt;
 
 		if (buff->ref.sk != ref.sk || buff->ref.gen != ref.gen)
 			break;
 		link = link->next;
-		if (buff->pkt) {
+		if (pkt) {
 			charge += buff->charge;
-			buff->pkt->next = pkts;
-			pkts = buff->pkt;
+			pkt->next = pkts;
+			pkts = pkt;
 		}
 		buff->next = free;
 		free = buff;
@@ -207,6 +208,21 @@ int buff_get(const struct vma_buff_t *pub)
 	} while (!__atomic_compare_exchange_n(&buff->refs, &refs, refs + 1, true, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
 	return (int)refs + 1;
+}
+
+int buff_put_one_of_many(struct buff *buff)
+{
+	uint32_t refs = __atomic_load_n(&buff->refs, __ATOMIC_RELAXED);
+
+	do {
+		if (!refs)
+			return -EINVAL;
+		/* Pairs with buff_put(), as that with itself. */
+	} while (!__atomic_compare_exchange_n(&buff->refs, &refs, refs - 1, true, __ATOMIC_ACQ_REL,
+					      __ATOMIC_RELAXED));
+	if (refs == 1)
+		buff_return(buff);
+	return (int)refs - 1;
 }
 
 void buff_fork_child(void)

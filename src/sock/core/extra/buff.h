@@ -38,7 +38,8 @@ struct buff {
 	uint32_t refs; /* any, atomic; 0: free, or about to be */
 };
 
-_Static_assert(sizeof(struct buff) == 64, "one cache line");
+#define BUFF_SHIFT 6
+_Static_assert(sizeof(struct buff) == 1u << BUFF_SHIFT, "one cache line");
 
 /* The buffers of a ring. */
 struct buff_store {
@@ -63,9 +64,12 @@ bool buff_store_extend(struct buff_store *store);
 static inline void buff_fill(struct buff *buff, struct sock_ref ref, struct pkt *pkt,
 			     uint32_t charge)
 {
+	uint8_t *payload = pkt_payload(pkt);
+	uint16_t len = pkt->len;
+
 	buff->pub.next = NULL;
-	buff->pub.payload = pkt_payload(pkt);
-	buff->pub.len = pkt->len;
+	buff->pub.payload = payload;
+	buff->pub.len = len;
 	buff->pkt = pkt;
 	buff->ref = ref;
 	buff->charge = charge;
@@ -107,9 +111,9 @@ void buff_store_post(struct buff_store *store);
 
 #define BUFF_MANY_RETURNED 32u /* so many do not wait for the next poll */
 
-/* any, atomic; BUFF_MAX of them, mapped once; how many belong to a ring */
-extern struct buff *buff_all;
-extern uint32_t buff_given_out;
+/* any, atomic; BUFF_MAX of them, mapped once; how many belong to a ring.  Hidden: one load each. */
+extern struct buff *buff_all __attribute__((visibility("hidden")));
+extern uint32_t buff_given_out __attribute__((visibility("hidden")));
 
 /* any: does the program name a buffer by this address? */
 static inline bool buff_is_at(const struct vma_buff_t *pub)
@@ -118,7 +122,8 @@ static inline bool buff_is_at(const struct vma_buff_t *pub)
 	uintptr_t n = __atomic_load_n(&buff_given_out, __ATOMIC_ACQUIRE);
 	uintptr_t off = (uintptr_t)pub - (uintptr_t)__atomic_load_n(&buff_all, __ATOMIC_RELAXED);
 
-	return off < n * sizeof(struct buff) && off % sizeof(struct buff) == 0;
+	/* Rotated: in the middle of a buffer it is a huge number. */
+	return (off >> BUFF_SHIFT | off << (64 - BUFF_SHIFT)) < n;
 }
 
 /* any: the buffer at such an address. */
@@ -145,23 +150,21 @@ static inline void buff_return(struct buff *buff)
 
 /* any: one reference more, or less; how many there are now.  -EINVAL: no buffer is there. */
 int buff_get(const struct vma_buff_t *pub);
+int buff_put_one_of_many(struct buff *buff);
 static inline int buff_put(const struct vma_buff_t *pub)
 {
 	struct buff *buff = buff_at(pub);
-	uint32_t refs;
+	uint32_t refs = 1;
 
 	if (__builtin_expect(!buff_is_at(pub), 0))
 		return -EINVAL;
-	refs = __atomic_load_n(&buff->refs, __ATOMIC_RELAXED);
-	do {
-		if (__builtin_expect(!refs, 0))
-			return -EINVAL;
-		/* Pairs with itself and with buff_new(): the last one sees what all others did. */
-	} while (!__atomic_compare_exchange_n(&buff->refs, &refs, refs - 1, true, __ATOMIC_ACQ_REL,
-					      __ATOMIC_RELAXED));
-	if (refs == 1)
-		buff_return(buff);
-	return (int)refs - 1;
+	/* Pairs with itself and with buff_new(): the last one sees what all others did. */
+	if (__builtin_expect(!__atomic_compare_exchange_n(&buff->refs, &refs, 0, false,
+							  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED),
+			     0))
+		return buff_put_one_of_many(buff);
+	buff_return(buff);
+	return 0;
 }
 
 /* In a forked child: the buffers are the parent's, and their addresses name none. */

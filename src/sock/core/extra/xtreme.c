@@ -332,14 +332,6 @@ void xtreme_poll(unsigned number, struct xtreme_batch *b)
 	ring_release_cold(ring);
 }
 
-void xtreme_discard(const struct xtreme_batch *b)
-{
-	for (unsigned i = 0; i < b->n; i++) {
-		if (b->completions[i].packet.buff_lst)
-			buff_put(b->completions[i].packet.buff_lst);
-	}
-}
-
 /* ---- the process -------------------------------------------------------------------------- */
 
 void xtreme_run(void)

@@ -31,8 +31,10 @@ struct xtreme_listener {
 
 struct xtreme_batch {
 	unsigned n, max; /* completions; max: XTREME_BATCH at most */
+	/* The program's memory, which can be written: if it is unmapped meanwhile, that is as if the
+	 * program itself wrote there. */
+	struct vma_completion_t *completions;
 	struct buff_store *store;
-	struct vma_completion_t completions[XTREME_BATCH];
 	unsigned n_listeners; /* connections wait there for xtreme_accept() or accept(2) */
 	struct xtreme_listener listeners[XTREME_BATCH];
 };
@@ -88,12 +90,10 @@ int xtreme_get_user_data(struct sock_ref ref, uint64_t *data);
 void xtreme_set_flow_tag(struct inet_sock *so, uint32_t tag);
 
 /*
- * app, no ring held: takes up to b->max (set by the caller) packets and events of a ring.  Reports
- * nothing in a handler that interrupted a holder.
+ * app, no ring held: takes up to b->max packets and events of a ring, to b->completions (the caller
+ * sets both).  Reports nothing in a handler that interrupted a holder.
  */
 void xtreme_poll(unsigned ring, struct xtreme_batch *b);
-/* app: frees the packets of b, which did not reach the program. */
-void xtreme_discard(const struct xtreme_batch *b);
 /* app, no ring held: the next poll looks at the socket once more. */
 void xtreme_again(struct sock_ref ref);
 
@@ -132,12 +132,12 @@ static inline bool xtreme_has_room(const struct xtreme_batch *b)
 	return b->n < b->max;
 }
 
-/* Fills in a completion with pkt, which buff has, but for the sender. */
+/* Fills in a completion with a packet of so many bytes, which buff has, but for the sender. */
 static inline void xtreme_fill(struct vma_completion_t *c, const struct xtreme_name *name,
-			       const struct pkt *pkt, struct buff *buff)
+			       uint16_t len, struct buff *buff)
 {
 	c->packet.num_bufs = 1;
-	c->packet.total_len = pkt->len;
+	c->packet.total_len = len;
 	c->packet.buff_lst = &buff->pub;
 	c->packet.hw_timestamp = (struct timespec){0};
 	__builtin_memcpy(&c->events, &name->events, 2 * sizeof(uint64_t));
@@ -158,7 +158,7 @@ static inline struct vma_completion_t *xtreme_add(struct xtreme_batch *b, struct
 	if (__builtin_expect(!buff, 0))
 		return NULL;
 	b->n++;
-	xtreme_fill(c, name, pkt, buff);
+	xtreme_fill(c, name, pkt->len, buff);
 	return c;
 }
 
