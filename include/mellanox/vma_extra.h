@@ -365,7 +365,8 @@ struct __attribute__((packed)) vma_api_t {
 	 * program that is in a socket call, never in a thread of the library, and for one
 	 * packet of a socket at a time, in the order of arrival.  It may call all socket
 	 * functions; inside it, a receive call on a socket with a callback does not block.  A
-	 * callback that is left by longjmp() has returned VMA_PACKET_DROP.  It must not throw.
+	 * callback that is left by longjmp(), or by a C++ exception, which passes the socket call,
+	 * has returned VMA_PACKET_DROP.
 	 * Of a connection, it sees what arrives while no byte waits for recv(): what was queued
 	 * before, and what comes behind a packet that it returned VMA_PACKET_RECV for, recv()
 	 * reads first.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Cleanup handlers for thread cancellation, and for a signal handler of the program that leaves
- * the interrupted call with siglongjmp().  The C library runs these in both cases;
- * those of pthread_cleanup_push() in C are not run by siglongjmp().
+ * Cleanup handlers for thread cancellation, for a signal handler of the program that leaves
+ * the interrupted call with siglongjmp(), and for a callback of the program that throws a C++
+ * exception.  The C library runs these in the first two cases; those of pthread_cleanup_push() in C
+ * are not run by siglongjmp().  In the third one the unwinder asks cleanup_personality().
  *
  *	struct cleanup undo;
  *	cleanup_push(&undo, fn, arg);
@@ -26,8 +27,13 @@ void _pthread_cleanup_push(struct _pthread_cleanup_buffer *buffer, void (*fn)(vo
 			   void *arg);
 void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *buffer, int execute);
 
-static inline void cleanup_push(struct cleanup *undo, void (*fn)(void *arg), void *arg)
+/* In the function that this is inlined into: it is called when an exception passes its frame. */
+static inline __attribute__((always_inline)) void cleanup_push(struct cleanup *undo,
+							       void (*fn)(void *arg), void *arg)
 {
+	/* 0x1b: relative to its place.  The linker keeps what code refers to, not unwind tables. */
+	__asm__ volatile(".reloc ., R_X86_64_NONE, cleanup_personality\n\t"
+			 ".cfi_personality 0x1b, cleanup_personality");
 	_pthread_cleanup_push(&undo->buffer, fn, arg);
 }
 

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A program in C++ whose receive callback throws: the exception reaches the handler around the
+ * socket call that the callback ran in, and everything goes on.
+ *
+ *	throws udp|tcp IP PORT N	N echoes of an echo server, one by one
+ *
+ * Of each three, one is thrown at.  Prints how many exceptions came, and what was wrong.
+ */
+#include <arpa/inet.h>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mellanox/vma_extra.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+namespace {
+
+const int patience = 5000; /* calls of 10 ms */
+
+struct surprise {
+	unsigned number;
+};
+
+struct vma_api_t *api;
+int sock, epfd;
+unsigned seen, caught, bad, wanted;
+
+void die(const char *what)
+{
+	std::printf("%s: %s\n", what, std::strerror(errno));
+	std::exit(1);
+}
+
+/* Objects of the frames that are left are destroyed. */
+struct counted {
+	static int alive;
+	counted() { alive++; }
+	~counted() { alive--; }
+};
+int counted::alive;
+
+vma_recv_callback_retval_t callback(int fd, size_t n, struct iovec iov[], struct vma_info_t *info,
+				    void *context)
+{
+	counted here;
+	unsigned got;
+
+	std::memcpy(&got, iov[0].iov_base, sizeof(got));
+	if (n != 1 || info->payload_sz != sizeof(got) || got != seen)
+		bad++;
+	seen++;
+	if (got % 3 == 0)
+		throw surprise{got};
+	return VMA_PACKET_DROP;
+}
+
+/* One call in which the callback may run; each kind in turn. */
+void wait_in(unsigned kind)
+{
+	struct pollfd p = {sock, POLLIN, 0};
+	struct epoll_event event;
+	fd_set set;
+	struct timeval tv = {0, 10000};
+	char buf[16];
+	counted here;
+
+	switch (kind % 4) {
+	case 0:
+		poll(&p, 1, 10);
+		break;
+	case 1:
+		epoll_wait(epfd, &event, 1, 10);
+		break;
+	case 2:
+		if (recv(sock, buf, sizeof(buf), 0) != -1) /* SO_RCVTIMEO: 10 ms */
+			bad++;
+		break;
+	case 3:
+		FD_ZERO(&set);
+		FD_SET(sock, &set);
+		select(sock + 1, &set, nullptr, nullptr, &tv);
+		break;
+	}
+}
+
+void take(unsigned number)
+{
+	for (int i = 0; seen <= number && i < patience; i++) {
+		try {
+			wait_in(number);
+		} catch (const surprise &s) {
+			if (s.number != number)
+				bad++;
+			caught++;
+		}
+	}
+	if (seen != number + 1)
+		die("the callback was not called");
+}
+
+/* Without the callback, everything is as ever. */
+void take_plain(unsigned number)
+{
+	struct pollfd p = {sock, POLLIN, 0};
+	unsigned got = ~number;
+
+	if (poll(&p, 1, 10 * patience) != 1 || recv(sock, &got, sizeof(got), 0) != sizeof(got) ||
+	    got != number)
+		bad++;
+}
+
+void *work(void *)
+{
+	unsigned i;
+
+	for (i = 0; i < wanted; i++) {
+		if (send(sock, &i, sizeof(i), 0) != sizeof(i))
+			die("send");
+		take(i);
+	}
+	if (counted::alive)
+		bad++;
+	if (api->register_recv_callback(sock, nullptr, nullptr))
+		die("register_recv_callback, none");
+	if (send(sock, &i, sizeof(i), 0) != sizeof(i))
+		die("send");
+	take_plain(i);
+	pthread_exit(nullptr); /* runs what the calls would have left behind */
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in to = {};
+	struct timeval tv = {0, 10000};
+	struct epoll_event event = {};
+	pthread_t thread;
+
+	if (argc != 5)
+		return 2;
+	to.sin_family = AF_INET;
+	inet_pton(AF_INET, argv[2], &to.sin_addr);
+	to.sin_port = htons((uint16_t)std::atoi(argv[3]));
+	wanted = (unsigned)std::atoi(argv[4]);
+	api = vma_get_api();
+	if (!api)
+		return 3;
+	sock = socket(AF_INET, std::strcmp(argv[1], "tcp") ? SOCK_DGRAM : SOCK_STREAM, 0);
+	epfd = epoll_create1(EPOLL_CLOEXEC);
+	event.events = EPOLLIN;
+	if (sock < 0 || epfd < 0 || connect(sock, (struct sockaddr *)&to, sizeof(to)) ||
+	    setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) ||
+	    epoll_ctl(epfd, EPOLL_CTL_ADD, sock, &event))
+		die("socket");
+	if (api->register_recv_callback(sock, callback, nullptr))
+		die("register_recv_callback");
+	if (pthread_create(&thread, nullptr, work, nullptr) || pthread_join(thread, nullptr))
+		die("thread");
+	std::printf("caught %u\nbad %u\n", caught, bad);
+	return 0;
+}
