@@ -147,6 +147,7 @@ judge() {
 		[[ $sockets$mode != *,*ul ]] || faults=${faults% # out-of-order*}
 		[[ $faults != *[1-9]* ]] || echo "client: $faults"
 	fi
+	! grep -q 'larger than expected' "$log.server" || echo "server got what is no message"
 	if [[ " ${server[*]} " == *" -g "* ]]; then
 		gaps=$(sockperf_value "$log.server" gaps)
 		[[ ${gaps:-x} == 0 ]] || echo "server: gaps: ${gaps:-no statistics}"

@@ -17,4 +17,8 @@ for sides in server client both; do
 	row $sides tcp pp VMA_RX_POLL=-1
 	row $sides tcp tp --tcp-avoid-nodelay
 done
+# Dummy sends between its messages: none of them leaves.
+for sides in client both; do
+	row $sides tcp ul client:--dummy-send
+done
 run_rows

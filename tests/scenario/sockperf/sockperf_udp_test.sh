@@ -16,4 +16,8 @@ for sides in server client both; do
 	row $sides udp ul VMA_RX_POLL=0
 	row $sides udp pp VMA_RX_POLL=-1
 done
+# Dummy sends between its messages: none of them leaves.
+for sides in client both; do
+	row $sides udp ul client:--dummy-send
+done
 run_rows
