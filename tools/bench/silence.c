@@ -71,7 +71,8 @@ static void be_silent(int msec, bool warm)
 {
 	for (int i = 0; i < msec; i++) {
 		/* EAGAIN: the acknowledgement has not arrived yet. */
-		if (warm && send(sock, message, SIZE, VMA_SND_FLAGS_DUMMY) != SIZE && errno != EAGAIN)
+		if (warm && send(sock, message, SIZE, VMA_SND_FLAGS_DUMMY) != SIZE &&
+		    errno != EAGAIN)
 			die("dummy send");
 		work_for(1000000);
 	}

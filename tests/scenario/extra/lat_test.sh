@@ -1,0 +1,71 @@
+#!/bin/bash
+# A latency test of two programs, each with the library or without, in each way of the extra API: what
+# they count is what they count through the kernel, and the kernel sees nothing of it.
+#
+#	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
+#	lat client                lat server
+self=$(realpath -s "$0")
+cd "${self%/*}/../../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+netns_needs_lib
+
+lat=$(find_program tests/scenario/extra/lat) || exit 1
+messages=300
+port=7000
+netns_pair ""
+
+# by_kernel NAMESPACE: what its kernel has received.
+by_kernel() {
+	netns_counters "$1" UdpInDatagrams TcpInSegs
+}
+
+# runs SIDES PROTO WAY [dummy]: $of_c, $of_s: what the kernels have received; outputs in c and s.
+runs() {
+	local lib_c="" lib_s="" before_c before_s rc
+
+	[[ $1 != client && $1 != both ]] || lib_c=$lib
+	[[ $1 != server && $1 != both ]] || lib_s=$lib
+	port=$((port + 1))
+	before_c=$(by_kernel c) before_s=$(by_kernel s)
+	netns_spawn $netns_tmp/s s "$lib_s" timeout 60 "$lat" server $2 $netns_server $port $messages $3 || return 1
+	(netns_exec c "$lib_c" 0-1023 timeout 60 "$lat" client $2 $netns_server $port $messages $3 "${@:4}") \
+		> $netns_tmp/c 2> $netns_tmp/errors.c
+	rc=$?
+	wait $spawned || rc=1
+	of_c=$([[ $(by_kernel c) == "$before_c" ]] && echo nothing)
+	of_s=$([[ $(by_kernel s) == "$before_s" ]] && echo nothing)
+	((rc == 0)) || cat $netns_tmp/c $netns_tmp/errors.c $netns_tmp/s
+	return $rc
+}
+
+# counts: of both, without what the library logs.
+counts() {
+	grep -hE '^(sent|received|repeated|wrong)' $netns_tmp/c $netns_tmp/s
+}
+
+same() {
+	counts | diff $netns_tmp/kernel - || { cat $netns_tmp/errors.c && false; }
+}
+
+printf '%s\n' "sent $messages received $messages" "repeated 0 misplaced 0 bad 0" \
+	"received $messages answered $messages" "repeated 0 misplaced 0 bad 0" > $netns_tmp/kernel
+for proto in udp tcp; do
+	check "$proto, by the kernel" runs none $proto plain
+	check "... all is there once" same
+	for way in plain callback zcopy xtreme; do
+		for sides in client server both; do
+			for dummy in "" dummy; do
+				[[ -z $dummy || $sides != server ]] || continue
+				vma_env_before=("${vma_env[@]}")
+				[[ $way != xtreme ]] || vma_env+=(VMA_SOCKETXTREME=1)
+				check "$proto, $way, $sides${dummy:+, with dummy sends}" runs $sides $proto $way $dummy
+				vma_env=("${vma_env_before[@]}")
+				check "... they count the same" same
+				[[ $sides == server ]] || check "... the client's kernel receives nothing" test "$of_c" = nothing
+				[[ $sides == client ]] || check "... nor does the server's" test "$of_s" = nothing
+			done
+		done
+	done
+done
+verdict
