@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 
+#include "base/log.h"
 #include "net/tcp/tcp_rare.h"
 #include "sock/core/extra/filter.h"
 #include "sock/core/sock_options.h"
@@ -89,8 +90,12 @@ static int check(const struct inet_sock *so)
 {
 	if (sock_is_exported(&so->sk))
 		return SOCK_FETCH;
-	if (so->inet == INET_LOCAL)
+	if (so->inet == INET_LOCAL) {
+		log_warn_once("register_recv_callback() of the extra API is not available for a "
+			      "connection within this host, through shared memory (VMA_LOCAL); it "
+			      "fails with EOPNOTSUPP");
 		return -EOPNOTSUPP;
+	}
 	if (!sock_has_connection(so) || sock_is_connecting(so) || sock_has_ended(so))
 		return -ENOTCONN;
 	return 0;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 
+#include "base/log.h"
 #include "base/mutex.h"
 #include "base/sys.h"
 #include "base/user.h"
@@ -300,8 +301,12 @@ int tcp_set_option(struct sock_ref ref, int level, int name, const void *val, so
 	control_assert_held();
 	if (level == IPPROTO_TCP && name == TCP_CONGESTION)
 		return set_congestion(ref, val, len);
-	if (level == SOL_SOCKET && name == SO_VMA_SHUTDOWN_RX)
-		return -EOPNOTSUPP; /* nothing could be sent without acknowledgements */
+	if (level == SOL_SOCKET && name == SO_VMA_SHUTDOWN_RX) {
+		/* Nothing could be sent without acknowledgements. */
+		log_warn_once("SO_VMA_SHUTDOWN_RX is for datagram sockets; it fails with "
+			      "EOPNOTSUPP");
+		return -EOPNOTSUPP;
+	}
 	if (level == SOL_SOCKET && name == SO_PEEK_OFF && sock_has_connection(so))
 		return set_peek_offset(ref, val, len);
 	if (level == IPPROTO_TCP)

@@ -202,6 +202,11 @@ int main(int argc, char **argv)
 			die("register_recv_callback");
 		take = take_callback;
 	}
+	for (int i = 0; api && tcp && !strcmp(way, "plain") && i < 2; i++) {
+		if (!setsockopt(sock, SOL_SOCKET, SO_VMA_SHUTDOWN_RX, NULL, 0) ||
+		    errno != EOPNOTSUPP)
+			bad++; /* of datagram sockets */
+	}
 	for (unsigned i = 0; i < (unsigned)atoi(argv[5]); i++) {
 		if (send(sock, &i, sizeof(i), 0) != sizeof(i))
 			die("send");

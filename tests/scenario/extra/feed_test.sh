@@ -26,6 +26,8 @@ for way in "udp plain" "udp zcopy" "udp callback" "tcp plain" "tcp zcopy" "tcp c
 	check "... the kernel receives none" test $kernel_in = 0
 	check "... the header is of IPv4 and ${way% *}" says "^header ${header[${way% *}]}"
 	check "... the dump is in the log" says 'Fd number *: [0-9]+'
+	[[ $way != "tcp plain" ]] ||
+		check "... what it does not do is logged once" test "$(grep -c 'VMA WARNING: SO_VMA_SHUTDOWN_RX' $log)" = 1
 done
 check "a rule for the kernel" feeds "$lib" udp rule
 check "... each datagram is right" says '^bad 0'
@@ -35,4 +37,17 @@ for way in "udp zcopy" "udp callback" "tcp zcopy" "tcp callback"; do
 	check "... it is not there" says '^api none'
 	check "... each datagram is right" says '^bad 0'
 done
+
+# A connection within the host: what it cannot do is refused, and logged.
+vma_env+=(VMA_LOCAL=1)
+netns_spawn $netns_tmp/here c "$lib" "$probe" serve tcp:7100:recv || die "no local server"
+# refused WAY: the program ends at what is refused.
+refused() {
+	! netns_run c "$lib" "$feed" tcp $netns_client 7100 "$1" 10 > $log 2>&1
+}
+check "a callback of a local connection" refused callback
+check "... is refused" says '^register_recv_callback: EOPNOTSUPP'
+check "... is logged once" test "$(grep -c 'VMA WARNING: register_recv_callback' $log)" = 1
+check "no copy of a local connection" refused zcopy
+check "... is refused" says '^recvfrom_zcopy: E'
 verdict
