@@ -40,6 +40,8 @@ struct flow {
 	 */
 	bool runs : 1;
 	bool shared : 1; /* embedded in a struct shared_flow */
+	/* Of a multicast group: the same as runs, while no other flow of the table has the key. */
+	bool group_runs : 1;
 	/*
 	 * No other socket of the host has the local address and port: an entry of the port
 	 * may be for these alone.

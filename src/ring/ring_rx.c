@@ -156,18 +156,21 @@ static void deliver_each(struct ring *ring, struct flow *flow, struct pkt *pkt, 
 	}
 }
 
-/* Packets from first to last, in turn, have the key of the recent flow. */
-static void receive_run(struct ring *ring, struct pkt *first, struct pkt *last, struct gro *gro,
-			nsec_t now)
+/* A run to a group that has one receiver here, which takes it: others would need copies. */
+static bool take_group_run(struct ring *ring, struct flow *flow, struct pkt *first, nsec_t now)
+{
+	return flow->group_runs && !must_check(ring, flow, ring->flows.recent.key) &&
+	       !flow_next(flow) && flow->deliver(ring, flow, first, now) == DROP_NONE;
+}
+
+/* A run for a flow that did not take it as one. */
+static __attribute__((noinline)) void receive_each(struct ring *ring, struct flow *flow,
+						   struct pkt *first, nsec_t now)
 {
 	struct flow_table *flows = &ring->flows;
-	struct flow *flow = flows->recent.flow;
 	enum drop reason;
 
-	if (flow->chains && gro_add(gro, flow, first, last))
-		return;
-	if (first != last && flow_takes_runs(flow) && !must_check(ring, flow, flows->recent.key) &&
-	    flow->deliver(ring, flow, first, now) == DROP_NONE)
+	if (take_group_run(ring, flow, first, now))
 		return;
 	for (struct pkt *next; first; first = next) {
 		next = first->next;
@@ -180,6 +183,27 @@ static void receive_run(struct ring *ring, struct pkt *first, struct pkt *last, 
 		if (__builtin_expect(reason != DROP_NONE, 0))
 			drop(ring, first, reason, flows->recent.flow ? flows->recent.key : NULL);
 	}
+}
+
+/* Packets from first to last, in turn, have the key of the recent flow. */
+static void receive_run(struct ring *ring, struct pkt *first, struct pkt *last, struct gro *gro,
+			nsec_t now)
+{
+	struct flow_table *flows = &ring->flows;
+	struct flow *flow = flows->recent.flow;
+	enum drop reason;
+
+	if (flow->chains && gro_add(gro, flow, first, last))
+		return;
+	if (first != last) {
+		if (!flow_takes_runs(flow) || must_check(ring, flow, flows->recent.key) ||
+		    flow->deliver(ring, flow, first, now) != DROP_NONE)
+			receive_each(ring, flow, first, now);
+		return;
+	}
+	reason = deliver(ring, flow, flows->recent.key, first, NULL, now);
+	if (__builtin_expect(reason != DROP_NONE, 0))
+		drop(ring, first, reason, flows->recent.flow ? flows->recent.key : NULL);
 }
 
 static __attribute__((noinline)) void receive_burst(struct ring *ring, struct pkt **pkts,

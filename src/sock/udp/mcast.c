@@ -78,6 +78,21 @@ bool mcast_takes(const struct ring *ring, struct sock_flow *f, const struct pkt 
 	return !part->overheard || addr_is_v4(&from.addr) || is_accepted(ring, f, &from.addr);
 }
 
+bool mcast_is_from_peer(const struct inet_sock *so, const struct pkt *pkt)
+{
+	struct endpoint from = frame_source(pkt);
+
+	return !so->udp.connected ||
+	       (so->remote.port == from.port && addr_eq(&so->remote.addr, &from.addr));
+}
+
+bool mcast_takes_run(const struct ring *ring, struct sock_flow *f, const struct pkt *first)
+{
+	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
+	return __atomic_load_n(&f->so->sk.home, __ATOMIC_ACQUIRE) == ring &&
+	       mcast_takes(ring, f, first) && mcast_is_from_peer(f->so, first);
+}
+
 /* A socket bound to a unicast address gets no multicast: ip(7), ipv6(7). */
 static bool may_receive(const struct inet_sock *so, const struct membership *m)
 {

@@ -19,6 +19,10 @@ void mcast_all_changed(struct inet_sock *so);
 bool mcast_wants(const struct mcast_sources *sources, const struct inaddr *from);
 /* holder of the flow's ring: does the member want this datagram of the group, by its sender? */
 bool mcast_takes(const struct ring *ring, struct sock_flow *f, const struct pkt *pkt);
+/* holder of home: a connected socket hears its peer only; the key of a group's flow contains none. */
+bool mcast_is_from_peer(const struct inet_sock *so, const struct pkt *pkt);
+/* holder of ring: may the socket have all of a run?  It lives on this ring then. */
+bool mcast_takes_run(const struct ring *ring, struct sock_flow *f, const struct pkt *first);
 
 /* Calls fn for each of its own memberships in groups of IPv4; sources: NULL: it wants all senders. */
 void mcast_each_own(const struct inet_sock *so,

@@ -22,22 +22,13 @@
 
 /* ---- arrival (holder) ------------------------------------------------------------------- */
 
-/* The key of a group's flow contains no peer. */
-static __attribute__((noinline)) bool from_peer(const struct inet_sock *so, const struct pkt *pkt)
-{
-	struct endpoint from = frame_source(pkt);
-
-	return !so->udp.connected ||
-	       (so->remote.port == from.port && addr_eq(&so->remote.addr, &from.addr));
-}
-
 enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bool multicast)
 {
 	struct udp_state *udp = &so->udp;
 
 	if (__builtin_expect(so->life <= LIFE_CLOSED || so->inet != INET_UDP, 0))
 		return DROP_SOCK_CLOSED;
-	if (__builtin_expect(multicast, 0) && !from_peer(so, pkt))
+	if (__builtin_expect(multicast, 0) && !mcast_is_from_peer(so, pkt))
 		return DROP_SOCK_FILTER;
 	if (__builtin_expect(udp->bytes >= udp->limit, 0)) {
 		udp->dropped++;
@@ -85,7 +76,7 @@ static inline struct pkt *queue_run(struct inet_sock *so, const struct ring *rin
 	return pkt;
 }
 
-/* holder of home: as flow.deliver of a run; none is to a group. */
+/* holder of home: as flow.deliver of a run, whose sender was looked at if it is to a group. */
 static __attribute__((noinline)) enum drop input_run(struct inet_sock *so, struct ring *ring,
 						     struct pkt *first)
 {
@@ -185,7 +176,9 @@ static inline enum drop deliver(struct ring *ring, struct sock_flow *f, struct p
 static __attribute__((noinline)) enum drop deliver_multicast(struct ring *ring, struct sock_flow *f,
 							     struct pkt *pkt)
 {
-	return mcast_takes(ring, f, pkt) ? deliver(ring, f, pkt) : DROP_SOCK_FILTER;
+	bool takes = pkt->next ? mcast_takes_run(ring, f, pkt) : mcast_takes(ring, f, pkt);
+
+	return takes ? deliver(ring, f, pkt) : DROP_SOCK_FILTER;
 }
 
 /* Its calls are the last thing that it does: it needs no stack. */
@@ -537,11 +530,23 @@ static void udp_option_set(struct sock_ref ref, int level, int name)
 		udp_uncork(ref);
 }
 
-/* sock_kind.flow_begin: but those of a group, whose datagrams are looked at one by one. */
+/* flow.deliver of a group's flow with VMA_SOCKETXTREME. */
+static enum drop deliver_group_xtreme(struct ring *ring, struct flow *flow, struct pkt *pkt,
+				      nsec_t now)
+{
+	if (pkt->next && !mcast_takes_run(ring, container_of(flow, struct sock_flow, flow), pkt))
+		return DROP_SOCK_FILTER;
+	return udp_xtreme_deliver(ring, flow, pkt, now);
+}
+
+/* sock_kind.flow_begin */
 static bool take_runs(struct inet_sock *so, struct sock_flow *f)
 {
 	(void)so;
 	f->flow.runs = !f->multicast;
+	f->flow.group_runs = f->multicast;
+	if (f->multicast && f->flow.deliver == udp_xtreme_deliver)
+		f->flow.deliver = deliver_group_xtreme;
 	return true;
 }
 
