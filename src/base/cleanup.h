@@ -32,8 +32,8 @@ static inline __attribute__((always_inline)) void cleanup_push(struct cleanup *u
 							       void (*fn)(void *arg), void *arg)
 {
 	/* 0x1b: relative to its place.  The linker keeps what code refers to, not unwind tables. */
-	__asm__ volatile(".reloc ., R_X86_64_NONE, cleanup_personality\n\t"
-			 ".cfi_personality 0x1b, cleanup_personality");
+	__asm__ inline volatile(".reloc ., R_X86_64_NONE, cleanup_personality\n\t"
+				".cfi_personality 0x1b, cleanup_personality");
 	_pthread_cleanup_push(&undo->buffer, fn, arg);
 }
 
