@@ -100,7 +100,8 @@ static inline uint32_t owner_pos(uint64_t word)
 /* ---- the control segment ---------------------------------------------------------- */
 
 struct group_lock {
-	uint32_t word; /* atomic: 0: free; else its holder writes generation << 8 | index + 1 */
+	uint32_t word;	 /* atomic: 0: free; else its holder writes generation << 8 | index + 1 */
+	uint32_t wanted; /* atomic: 0, or as word: the member in group_lock_wait() that is next */
 } __attribute__((aligned(64)));
 
 struct group_member {
@@ -220,8 +221,9 @@ enum group_lock_result {
  */
 enum group_lock_result group_lock_try(struct xdp_group *g, struct group_lock *lock);
 /*
- * Waits up to 50 ms; not on the path of a packet.  For ctl->lock, whose data needs no repair.
- * False: it is not locked.
+ * Waits up to half a second; not on the path of a packet.  For ctl->lock, whose data needs no
+ * repair.  Of the members that wait, one is next: no other takes the lock before it, unless it is
+ * dead or seems to be stopped.  False: it is not locked.
  */
 bool group_lock_wait(struct xdp_group *g, struct group_lock *lock);
 void group_lock_release(struct xdp_group *g, struct group_lock *lock);
@@ -315,11 +317,11 @@ typedef void (*group_unsteer_fn)(void *arg, const uint8_t slots[XDP_STEER_SLOTS]
 /* CLOCK_MONOTONIC in ns: the same for every member. */
 nsec_t group_now(void);
 
-/* Takes a free slot.  -EAGAIN: locked; -ENOSPC: no slot is free. */
+/* Takes a free slot.  -EAGAIN: group_lock_wait() failed; -ENOSPC: no slot is free. */
 int group_slot_open(struct xdp_group *g, unsigned *slot);
 /*
  * Closes a slot, which has given back the frames that it could.  killed: it has not, and frames
- * may be in its RX rings.  -EAGAIN: locked.
+ * may be in its RX rings.  -EAGAIN: group_lock_wait() failed.
  */
 int group_slot_close(struct xdp_group *g, unsigned slot, bool killed, nsec_t now);
 bool group_slot_is_dead(const struct xdp_group *g, unsigned slot);

@@ -17,7 +17,8 @@
 #define SPINS 200 /* a holder releases a lock after a microsecond or two */
 #define YIELDS 8  /* unless it lost its processor */
 #define GEN_MAX 0xffffffu
-#define WAITS 50 /* of 1 ms: a living holder releases a lock sooner */
+#define WAITS 500 /* of 1 ms: a living holder releases a lock sooner, on a busy machine, too */
+#define TURN 20	  /* of them: the next member has it by then, unless it is stopped */
 
 #ifdef XDP_GROUP_STEPS
 static void no_step(void)
@@ -110,16 +111,52 @@ enum group_lock_result group_lock_try(struct xdp_group *g, struct group_lock *lo
 	return got;
 }
 
+/* Is another member next?  If that one is dead, nobody is. */
+static bool another_is_next(struct xdp_group *g, struct group_lock *lock)
+{
+	uint32_t next = __atomic_load_n(&lock->wanted, __ATOMIC_RELAXED);
+
+	if (!next || next == lock_word(g->member, g->gen))
+		return false;
+	if (group_member_alive(g, (next & 0xff) - 1, next >> 8))
+		return true;
+	__atomic_compare_exchange_n(&lock->wanted, &next, 0, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	return false;
+}
+
+/* This member is next, unless another one is, which has had less than its turn. */
+static void become_next(const struct xdp_group *g, struct group_lock *lock, int waits)
+{
+	uint32_t next = waits < TURN ? 0 : __atomic_load_n(&lock->wanted, __ATOMIC_RELAXED);
+
+	__atomic_compare_exchange_n(&lock->wanted, &next, lock_word(g->member, g->gen), false,
+				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+static void be_next_no_more(const struct xdp_group *g, struct group_lock *lock)
+{
+	uint32_t next = lock_word(g->member, g->gen);
+
+	if (__atomic_load_n(&lock->wanted, __ATOMIC_RELAXED) == next)
+		__atomic_compare_exchange_n(&lock->wanted, &next, 0, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+}
+
 bool group_lock_wait(struct xdp_group *g, struct group_lock *lock)
 {
 	struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
+	bool got = false;
 
-	for (int i = 0; i < WAITS; i++) {
-		if (group_lock_try(g, lock) != GROUP_BUSY)
-			return true;
+	for (int i = 0; i < WAITS && !__atomic_load_n(&g->lost, __ATOMIC_RELAXED); i++) {
+		got = !another_is_next(g, lock) && group_lock_try(g, lock) != GROUP_BUSY;
+		if (got)
+			break;
+		become_next(g, lock, i);
 		sys_ppoll(NULL, 0, &pause, NULL);
 	}
-	return false;
+	be_next_no_more(g, lock);
+	return got;
 }
 
 void group_lock_release(struct xdp_group *g, struct group_lock *lock)

@@ -25,12 +25,6 @@
 #define AUDIT_SETTLE (100 * NSEC_PER_MSEC)
 #define AUDIT_ARRIVE (50 * NSEC_PER_MSEC)
 
-static bool lock(struct xdp_group *g)
-{
-	/* Nothing to repair after a death: each step below can be repeated. */
-	return group_lock_try(g, &g->ctl->lock) != GROUP_BUSY;
-}
-
 static void unlock(struct xdp_group *g)
 {
 	group_lock_release(g, &g->ctl->lock);
@@ -153,7 +147,7 @@ int group_slot_open(struct xdp_group *g, unsigned *out)
 	struct group_ctl *ctl = g->ctl;
 	int rc = -ENOSPC;
 
-	if (!lock(g))
+	if (!group_lock_wait(g, &ctl->lock))
 		return -EAGAIN;
 	for (unsigned i = 0; i < XDP_STEER_SLOTS && rc; i++) {
 		struct group_slot *slot = &ctl->slots[i];
@@ -187,7 +181,7 @@ int group_slot_close(struct xdp_group *g, unsigned i, bool killed, nsec_t now)
 {
 	struct group_slot *slot = &g->ctl->slots[i];
 
-	if (!lock(g))
+	if (!group_lock_wait(g, &g->ctl->lock))
 		return -EAGAIN;
 	if (killed)
 		want_audit(g, now);
@@ -315,7 +309,8 @@ bool group_sweep(struct xdp_group *g, nsec_t now, group_unsteer_fn unsteer, void
 {
 	bool done;
 
-	if (!lock(g))
+	/* Nothing to repair after a death: each step below can be repeated. */
+	if (group_lock_try(g, &g->ctl->lock) == GROUP_BUSY)
 		return true;
 	find_dead(g, now, unsteer, arg);
 	audit_step(g, now);

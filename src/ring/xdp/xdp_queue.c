@@ -18,7 +18,6 @@
 #define TX_ENTRIES_MIN 256u
 #define FREE_MAX 256u /* frames on a queue's stack */
 #define FREE_MIN 16u
-#define LOCK_RETRIES 1000 /* of 1 ms, for the group's lock */
 
 /* ---- one socket ------------------------------------------------------------- */
 
@@ -265,30 +264,6 @@ void xdp_share(struct xdp_queue *q)
 	xdp_count_free(q);
 }
 
-static int take_slot(struct xdp_port *port, unsigned *slot)
-{
-	int rc = group_slot_open(&port->group, slot);
-
-	for (int i = 0; rc == -EAGAIN && i < LOCK_RETRIES; i++) {
-		struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
-
-		sys_ppoll(NULL, 0, &pause, NULL);
-		rc = group_slot_open(&port->group, slot);
-	}
-	return rc;
-}
-
-static void put_slot(struct xdp_port *port, unsigned slot)
-{
-	for (int i = 0; i < LOCK_RETRIES; i++) {
-		struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
-
-		if (group_slot_close(&port->group, slot, false, group_now()) != -EAGAIN)
-			return;
-		sys_ppoll(NULL, 0, &pause, NULL);
-	}
-}
-
 /* Without it, all is sent in frames. */
 static void open_large(struct xdp_queue *q)
 {
@@ -332,7 +307,7 @@ static void close_queue(struct xdp_port *port, struct xdp_queue *q)
 		xdp_big_fini(q);
 	free_frames(q);
 	if (!port_is_lost(&port->base))
-		put_slot(port, q->slot);
+		group_slot_close(&port->group, q->slot, false, group_now());
 	mem_free(q);
 }
 
@@ -352,7 +327,7 @@ int xdp_open_queue(struct port *base, struct port_queue **out, char why[PORT_WHY
 	if (!q)
 		return xdp_why(why, -ENOMEM, "Interface %s is not accelerated: out of memory.\n",
 			       base->name);
-	rc = take_slot(port, &q->slot);
+	rc = group_slot_open(&port->group, &q->slot);
 	if (rc) {
 		mem_free(q);
 		return xdp_why(why, rc,

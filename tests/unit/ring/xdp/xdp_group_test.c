@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -505,6 +506,80 @@ static void test_a_living_holder_keeps_its_lock(void **state)
 	free_world(w);
 }
 
+/* ---- members that wait for a lock ----------------------------------------------------- */
+
+/* What waiting members share; each that has the lock takes the next place. */
+struct queue_of_members {
+	uint32_t places; /* atomic */
+	uint32_t place_of[2];
+};
+
+static bool wait_for_place(struct world *w, struct queue_of_members *order, unsigned who)
+{
+	if (!group_lock_wait(&w->g, &w->g.ctl->lock))
+		return false;
+	order->place_of[who] = __atomic_fetch_add(&order->places, 1, __ATOMIC_RELAXED);
+	group_lock_release(&w->g, &w->g.ctl->lock);
+	return true;
+}
+
+/* A member that takes the lock, when it has it, again and again would starve all others. */
+static void test_who_waits_is_next(void **state)
+{
+	struct world *w = make_world();
+	struct queue_of_members *order = mmap(NULL, sizeof(*order), PROT_READ | PROT_WRITE,
+					      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int status;
+	pid_t pid;
+
+	assert_int_equal(group_member_enter(&w->g), 0);
+	assert_int_equal(group_lock_try(&w->g, &w->g.ctl->lock), GROUP_LOCKED);
+	pid = fork();
+	if (pid == 0)
+		_exit(group_member_enter(&w->g) || !wait_for_place(w, order, 1));
+	while (!__atomic_load_n(&w->g.ctl->lock.wanted, __ATOMIC_RELAXED))
+		sched_yield();
+	group_lock_release(&w->g, &w->g.ctl->lock);
+	assert_true(wait_for_place(w, order, 0));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(order->place_of[1], 0);
+	assert_int_equal(order->place_of[0], 1);
+	assert_int_equal(w->g.ctl->lock.wanted, 0);
+	munmap(order, sizeof(*order));
+	free_world(w);
+}
+
+/* A member that is next, and stopped, holds the others up once; a dead one does not. */
+static void test_who_waits_and_is_stopped_is_passed_over(void **state)
+{
+	struct world *w = make_world();
+	struct group_lock *lock = &w->g.ctl->lock;
+	pid_t pid;
+
+	assert_int_equal(group_member_enter(&w->g), 0);
+	assert_int_equal(group_lock_try(&w->g, lock), GROUP_LOCKED);
+	pid = fork();
+	if (pid == 0)
+		_exit(group_member_enter(&w->g) || !group_lock_wait(&w->g, lock));
+	while (!__atomic_load_n(&lock->wanted, __ATOMIC_RELAXED))
+		sched_yield();
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+	group_lock_release(&w->g, lock);
+	assert_true(group_lock_wait(&w->g, lock));
+	assert_int_equal(lock->wanted, 0);
+	group_lock_release(&w->g, lock);
+
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	lock->wanted = w->g.ctl->members[1].gen << 8 | 2;
+	assert_true(group_lock_wait(&w->g, lock));
+	assert_int_equal(lock->wanted, 0);
+	group_lock_release(&w->g, lock);
+	free_world(w);
+}
+
 /* ---- a member that is believed to be dead --------------------------------------------- */
 
 /* A member in its own process, which obeys commands. */
@@ -675,6 +750,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_nonsense_in_shared_memory_does_no_harm),
 	TEST(test_a_completion_ring_is_read_once),
 	TEST(test_a_living_holder_keeps_its_lock),
+	TEST(test_who_waits_is_next),
+	TEST(test_who_waits_and_is_stopped_is_passed_over),
 	TEST(test_a_new_member_is_not_marked_dead_for_the_previous_one),
 	TEST(test_a_living_member_marked_dead_notices_and_does_no_harm),
 };
