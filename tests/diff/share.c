@@ -627,6 +627,60 @@ static void nonblocking_datagrams_server(void)
 	share_end(s);
 }
 
+static int make_blocking(void *arg)
+{
+	struct share *s = arg;
+
+	set_nonblocking(s->fd, false);
+	return 0;
+}
+
+/* Cleared by another process, it does not hold any more: the call waits. */
+static void blocking_again(struct share *s)
+{
+	char c;
+
+	set_nonblocking(s->fd, true);
+	SAY(recv(s->fd, &c, 1, 0));
+	SAY(recv(s->fd, &c, 1, 0));
+	join(spawn(make_blocking, s));
+	meet();
+	SAY(recv(s->fd, &c, 1, 0));
+	SAY(recv(s->fd, &c, 1, MSG_DONTWAIT));
+	meet();
+	close(s->fd);
+	share_end(s);
+}
+
+static void blocking_again_server(void)
+{
+	blocking_again(share_of(tcp_pair()));
+}
+
+static void blocking_datagrams_again_server(void)
+{
+	blocking_again(share_of(udp_pair()));
+}
+
+static void send_to_who_waits(int fd)
+{
+	meet();
+	await_other_blocked();
+	SAY(send(fd, "x", 1, 0));
+	meet();
+	close(fd);
+}
+
+static void blocking_again_client(void)
+{
+	send_to_who_waits(tcp_pair());
+}
+
+static void blocking_datagrams_again_client(void)
+{
+	send_to_who_waits(udp_pair());
+}
+
 static void nothing_client(void)
 {
 }
@@ -1642,6 +1696,9 @@ const struct behaviour share_behaviours[] = {
 	{"nonblocking", nonblocking_server, silent_client, OURS},
 	{"nonblocking_listener", nonblocking_listener_server, nothing_client, OURS},
 	{"nonblocking_datagrams", nonblocking_datagrams_server, nothing_client, OURS},
+	{"blocking_again", blocking_again_server, blocking_again_client, OURS},
+	{"blocking_datagrams_again", blocking_datagrams_again_server,
+	 blocking_datagrams_again_client, OURS},
 	{"poll", poll_server, ping_after_meeting_client, OURS},
 	{"epoll", epoll_server, ping_after_meeting_client, OURS},
 	{"poll_while_used", poll_while_used_server, answer_once_client, OURS},

@@ -100,9 +100,10 @@ struct sock {
 	enum sock_type type;
 
 	/* any, atomic */
-	bool nonblock;	      /* O_NONBLOCK as the program sees it */
-	uint16_t twin_events; /* EPOLLIN, EPOLLERR of the twin when it was last polled */
-	uint32_t events;      /* EPOLL* bits true now; written by the holder */
+	bool nonblock;	     /* O_NONBLOCK as the program sees it */
+	uint8_t asked_at;    /* the millisecond when the kernel was last asked about it: wait.c */
+	uint8_t twin_events; /* EPOLLIN, EPOLLERR of the twin when it was last polled */
+	uint32_t events;     /* EPOLL* bits true now; written by the holder */
 	struct ring *home;
 	uint32_t gen;	   /* odd while in use; changed when the program closes it and at its end */
 	uint32_t left_gen; /* the last generation that fell back to the kernel, or does now */

@@ -190,6 +190,16 @@ static bool nonblock_now(struct inet_sock *so)
 	return __builtin_expect(so->id <= shared, 0) && sock_upcalls.nonblock_now(so);
 }
 
+bool sock_wait_blocks_now(struct inet_sock *so)
+{
+	uint8_t msec = (uint8_t)(clock_now() / NSEC_PER_MSEC);
+
+	if (__atomic_load_n(&so->sk.asked_at, __ATOMIC_RELAXED) == msec)
+		return false;
+	__atomic_store_n(&so->sk.asked_at, msec, __ATOMIC_RELAXED);
+	return !nonblock_now(so);
+}
+
 /* Inside a callback, nothing can arrive that a callback has to pass first. */
 static bool is_filtered(const struct inet_sock *so)
 {

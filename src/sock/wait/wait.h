@@ -37,14 +37,16 @@ struct sock_call {
 	struct sock_ref ref;
 	struct sock_signals before; /* when the call began: handlers that run later interrupt it */
 	uint32_t events;	    /* EPOLL* that end a sleep; a call with EPOLLIN receives */
-	bool dontwait;		    /* O_NONBLOCK or MSG_DONTWAIT */
+	int dontwait;		    /* 0; MSG_DONTWAIT, or SOCK_NONBLOCKING, or both */
 };
+
+#define SOCK_NONBLOCKING 1 /* O_NONBLOCK was set when the call began */
 
 /* A call with flags (MSG_DONTWAIT), beginning now: struct sock_call call = SOCK_CALL(...). */
 #define SOCK_CALL(sock_ref, flags, wanted)                                               \
 	{                                                                                \
 		.ref = (sock_ref), .before = sock_signals, .events = (wanted),           \
-		.dontwait = ((flags)&MSG_DONTWAIT) ||                                    \
+		.dontwait = ((flags)&MSG_DONTWAIT) |                                     \
 			    __atomic_load_n(&(sock_ref).sk->nonblock, __ATOMIC_RELAXED), \
 	}
 
@@ -84,6 +86,12 @@ static inline bool sock_wait_is_over(const struct sock_wait *wait)
  */
 int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, bool fetch);
 
+/*
+ * any: has another process cleared O_NONBLOCK, so that a call that would return -EAGAIN blocks?
+ * Asks the kernel if other processes may have the socket, once in a millisecond.
+ */
+bool sock_wait_blocks_now(struct inet_sock *so);
+
 void sock_wait_finish(struct sock_wait *wait);
 
 static inline void sock_wait_end(struct sock_wait *wait)
@@ -100,6 +108,15 @@ static inline bool sock_wait_refused(const struct sock_wait *wait, struct sock_r
 
 	return wait->dontwait &&
 	       (!receives || ((n < 2 || wait->polled_others) && !sock_is_exported(ref.sk)));
+}
+
+/* The call, which must not wait, finds that it may. */
+static inline bool sock_wait_may_block(const struct sock_call *call)
+{
+	struct inet_sock *so = inet_of(call->ref.sk);
+
+	return so->id <= __atomic_load_n(&sock_shared_id, __ATOMIC_RELAXED) &&
+	       call->dontwait == SOCK_NONBLOCKING && sock_wait_blocks_now(so);
 }
 
 /* holder: a receive found nothing.  Counts it if the call returns -EAGAIN. */
@@ -164,8 +181,13 @@ static inline __attribute__((always_inline)) ssize_t sock_wait_loop(struct sock_
 			continue;
 		if (n != SOCK_TRY_WAIT && n != SOCK_FETCH)
 			return n;
-		if (n == SOCK_TRY_WAIT && sock_wait_refused(&wait, call.ref, call.events & EPOLLIN))
-			return wait.why;
+		if (n == SOCK_TRY_WAIT &&
+		    sock_wait_refused(&wait, call.ref, call.events & EPOLLIN)) {
+			if (__builtin_expect(!sock_wait_may_block(&call), 1))
+				return wait.why;
+			call.dontwait = wait.dontwait = false;
+			continue;
+		}
 		rc = sock_wait_on(&wait, call.ref, call.events, n == SOCK_FETCH);
 		if (rc)
 			return rc;
