@@ -127,6 +127,7 @@ void ring_capture_opened(struct ring *ring)
 {
 	struct captured *c;
 
+	ring_assert_held(ring);
 	if (!capture.header)
 		return;
 	c = lane_for(ring);

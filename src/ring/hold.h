@@ -21,6 +21,7 @@
 #ifndef RING_HOLD_H
 #define RING_HOLD_H
 
+#include <assert.h>
 #include <ck_spinlock.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -245,5 +246,8 @@ static inline void hold_release_other(struct hold *hold, enum hold_mode mode)
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	__atomic_store_n(&hold_current, NULL, __ATOMIC_RELAXED);
 }
+
+/* The first statement of a function for the holder.  It is an assertion. */
+#define ring_assert_held(ring) ((void)(ring), assert(hold_current == &(ring)->hold))
 
 #endif

@@ -108,6 +108,7 @@ static struct pkt *copy_out(struct ring *ring, struct pkt *pkt, uint32_t room)
 
 struct pkt *ring_keep_copy(struct ring *ring, struct pkt *pkt, uint32_t held, uint32_t spare)
 {
+	ring_assert_held(ring);
 	if (held > bytes_left() / SHARE)
 		return NULL;
 	return copy_out(ring, pkt, pkt->frame_len + spare);
@@ -117,6 +118,7 @@ struct pkt *ring_detach(struct ring *ring, struct pkt *pkt)
 {
 	struct pkt *copy = copy_out(ring, pkt, pkt->frame_len);
 
+	ring_assert_held(ring);
 	ring->stats.forwarded++;
 	return copy ? copy : pkt;
 }

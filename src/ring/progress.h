@@ -60,6 +60,7 @@ void progress_kick(void);
 /* holder: arms a timer of the ring's wheel; the internal thread runs it if no other thread does. */
 static inline void ring_arm(struct ring *ring, struct timer *timer, nsec_t when)
 {
+	ring_assert_held(ring);
 	wheel_arm(&ring->wheel, timer, when);
 	__atomic_store_n(&ring->arms, ring->arms + 1, __ATOMIC_RELAXED);
 	/* Pairs with membarrier(2) in sleep_long(): that sees ->arms, or we see progress_asleep. */

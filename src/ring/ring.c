@@ -66,6 +66,7 @@ void ring_open(struct ring *ring, struct port_queue *q)
 {
 	int fds[PORT_FDS_MAX], n = q->ops->fds(q, fds);
 
+	ring_assert_held(ring);
 	own(ring, q);
 	ring->parse_flags = q->port->can.partial_csum ? FRAME_PARTIAL_CSUM : 0;
 	ring->low_water = q->frames / 8;
@@ -92,6 +93,7 @@ void ring_open(struct ring *ring, struct port_queue *q)
 
 void ring_close(struct ring *ring)
 {
+	ring_assert_held(ring);
 	ring_record(ring, RECORD_RING_CLOSE, 0, 0);
 	__atomic_store_n(&ring->n_fds, 0, __ATOMIC_RELAXED);
 	/* Threads that still sleep here have no flow on the ring, but block on its descriptors. */
@@ -155,8 +157,10 @@ EARLY_CODE void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
 	list_init(&ring->work);
 	list_init(&ring->later);
 	list_init(&ring->questions);
-	if (q)
+	if (q && ring_hold_cold(ring)) {
 		ring_open(ring, q);
+		ring_release_cold(ring);
+	}
 }
 
 void ring_log_stats(const struct ring *ring)
@@ -193,6 +197,7 @@ void ring_drain_inbox(struct ring *ring)
 {
 	struct inbox_item *item = inbox_take(&ring->inbox);
 
+	ring_assert_held(ring);
 	ring_set_now(ring, clock_now()); /* items read it; the last poll can be long ago */
 	while (item) {
 		struct inbox_item *next = (struct inbox_item *)(void *)item->link.next;

@@ -98,7 +98,7 @@ struct ring {
 	struct sleep_place sleepers __attribute__((aligned(64)));
 };
 
-/* q may be NULL: a ring without a port (rings_nowhere()). */
+/* any, holding no ring.  q may be NULL: a ring without a port (rings_nowhere()). */
 void ring_init(struct ring *ring, struct port_queue *q, unsigned id);
 
 /* holder, control lock: gives a closed ring the queue q, which the ring owns from now on. */
@@ -121,6 +121,29 @@ void ring_log_stats(const struct ring *ring);
 void ring_at_exit(struct ring *ring);
 
 /* ---- any ------------------------------------------------------------------------ */
+
+/* With a reference.  False: closed, retired, or rings_nowhere(). */
+static inline bool ring_is_open(const struct ring *ring)
+{
+	return ring->q != NULL;
+}
+
+/* The scope of an address of a frame that is received or sent by the ring: see struct endpoint. */
+static inline uint32_t ring_scope(const struct ring *ring, const struct inaddr *addr)
+{
+	return __builtin_expect(addr_needs_scope(addr), 0) ? (uint32_t)ring->ifindex : 0;
+}
+
+/* Of an open ring: the largest IP packet, and the link address that it sends from. */
+static inline uint32_t ring_mtu(const struct ring *ring)
+{
+	return ring->q->port->mtu;
+}
+
+static inline const uint8_t *ring_mac(const struct ring *ring)
+{
+	return ring->q->port->mac;
+}
 
 /* The queue at this moment.  The caller needs no reference to the ring. */
 static inline struct port_queue *ring_queue(const struct ring *ring)
@@ -222,6 +245,7 @@ void ring_run_afterwards(void (*fn)(void));
 /* holder: runs the items of the inbox, if there are any. */
 static inline __attribute__((always_inline)) void ring_catch_up(struct ring *ring)
 {
+	ring_assert_held(ring);
 	if (__builtin_expect(!inbox_empty(&ring->inbox), 0))
 		ring_drain_inbox(ring);
 }
@@ -242,6 +266,7 @@ static inline __attribute__((always_inline)) bool ring_hold(struct ring *ring, e
 static inline __attribute__((always_inline)) void ring_release_clean(struct ring *ring,
 								     enum hold_mode mode)
 {
+	ring_assert_held(ring);
 	hold_release(&ring->hold, mode);
 	delay_at(DELAY_HOLD_RELEASED);
 	/*
@@ -261,6 +286,7 @@ static inline __attribute__((always_inline)) void ring_release_clean(struct ring
 /* holder: the frames that were put leave. */
 static inline void ring_tx_flush(struct ring *ring)
 {
+	ring_assert_held(ring);
 	ring->tx_dirty = false;
 	ring->ops->tx_flush(ring->q);
 }
@@ -269,6 +295,7 @@ static inline void ring_tx_flush(struct ring *ring)
 static inline __attribute__((always_inline)) void ring_release(struct ring *ring,
 							       enum hold_mode mode)
 {
+	ring_assert_held(ring);
 	if (__builtin_expect(!list_empty(&ring->work), 0))
 		ring_run_late_work(ring);
 	if (ring->tx_dirty)
@@ -289,48 +316,14 @@ void ring_release_cold(struct ring *ring);
 void ring_post(struct ring *ring, struct inbox_item *item);
 
 /*
- * any: the kernel's entry of a neighbour of this ring changed to state (mac: with
- * NEIGH_REACHABLE only).  Ignored if the ring has no adjacency for addr, but with
- * NEIGH_UNKNOWN the ring makes one: the caller asks the kernel next, and the ring does not
- * miss the answer.
+ * any: the kernel's entry of a neighbour of this ring changed to state (mac: NEIGH_REACHABLE only).
+ * Ignored if the ring has no adjacency for addr, but with NEIGH_UNKNOWN the ring makes one: the
+ * caller asks the kernel next, and the ring does not miss the answer.
  */
 void ring_neigh_changed(struct ring *ring, const struct inaddr *addr, enum neigh_state state,
 			const uint8_t mac[6]);
 
 /* ---- holder ----------------------------------------------------------------------- */
-
-static inline void ring_assert_held(const struct ring *ring)
-{
-#ifndef NDEBUG
-	if (hold_current != &ring->hold)
-		__builtin_trap();
-#else
-	(void)ring;
-#endif
-}
-
-/* False: closed, retired, or rings_nowhere().  Also a thread that has a reference may ask. */
-static inline bool ring_is_open(const struct ring *ring)
-{
-	return ring->q != NULL;
-}
-
-/* The scope of an address of a frame that is received or sent by the ring: see struct endpoint. */
-static inline uint32_t ring_scope(const struct ring *ring, const struct inaddr *addr)
-{
-	return __builtin_expect(addr_needs_scope(addr), 0) ? (uint32_t)ring->ifindex : 0;
-}
-
-/* Of an open ring: the largest IP packet, and the link address that it sends from. */
-static inline uint32_t ring_mtu(const struct ring *ring)
-{
-	return ring->q->port->mtu;
-}
-
-static inline const uint8_t *ring_mac(const struct ring *ring)
-{
-	return ring->q->port->mac;
-}
 
 /*
  * One round: takes a burst of frames and delivers them, runs work and timers.
@@ -350,6 +343,7 @@ void ring_drain(struct ring *ring);
  */
 static inline void ring_keep_up(struct ring *ring)
 {
+	ring_assert_held(ring);
 	if (++ring->unpolled >= RING_KEEP_UP)
 		ring_poll(ring);
 }
@@ -451,6 +445,7 @@ void ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in)
 /* Runs the work at the end of this burst, or of this hold when no burst is under way. */
 static inline void ring_work_add(struct ring *ring, struct ring_work *work)
 {
+	ring_assert_held(ring);
 	if (list_linked(&work->link)) {
 		if (__builtin_expect(!work->later, 1))
 			return;
@@ -466,6 +461,7 @@ static inline void ring_work_add(struct ring *ring, struct ring_work *work)
  */
 static inline void ring_work_later(struct ring *ring, struct ring_work *work)
 {
+	ring_assert_held(ring);
 	if (list_linked(&work->link))
 		return;
 	work->later = true;
@@ -473,10 +469,7 @@ static inline void ring_work_later(struct ring *ring, struct ring_work *work)
 	__atomic_store_n(&ring->has_later, true, __ATOMIC_RELAXED);
 }
 
-/*
- * A thread that polled the ring calls this before it blocks: work that ring_work_later() left
- * to the next poll runs now.
- */
+/* A thread that polled calls this before it blocks: runs what ring_work_later() left. */
 void ring_settle(struct ring *ring);
 /* any: no work waits for the next poll.  A thread that polls settles what it left itself. */
 static inline bool ring_settled(const struct ring *ring)
@@ -490,6 +483,7 @@ void ring_run_work(struct ring *ring);
 /* Stores the time of the last poll; threads that wait read ->now without holding the ring. */
 static inline void ring_set_now(struct ring *ring, nsec_t now)
 {
+	ring_assert_held(ring);
 	__atomic_store_n(&ring->now, now, __ATOMIC_RELAXED);
 }
 
@@ -498,6 +492,7 @@ void ring_drop_of(struct ring *ring, enum drop reason, const struct flow_key *ke
 
 static inline void ring_drop(struct ring *ring, enum drop reason)
 {
+	ring_assert_held(ring);
 	ring_drop_of(ring, reason, NULL);
 }
 
@@ -505,18 +500,21 @@ static inline void ring_drop(struct ring *ring, enum drop reason)
 static inline void ring_record(struct ring *ring, enum record_event event, uint32_t sock,
 			       uint32_t argument)
 {
+	ring_assert_held(ring);
 	recorder_write(ring->recorder, clock_now(), event, sock, argument);
 }
 
 /* Free frames are below the low-water mark: ring_keep() copies. */
 static inline bool ring_is_short(const struct ring *ring)
 {
+	ring_assert_held(ring);
 	return ring->q && ring->q->frames_free < ring->low_water;
 }
 
 /* A packet to keep must be in ordinary memory: pkt has to be copied, or is there already. */
 static inline bool ring_keeps_copy(const struct ring *ring, const struct pkt *pkt)
 {
+	ring_assert_held(ring);
 	return ring_is_short(ring) || (pkt->pool->flags & PKT_POOL_SHARED);
 }
 
@@ -532,6 +530,7 @@ struct pkt *ring_keep_copy(struct ring *ring, struct pkt *pkt, uint32_t held, ui
 static inline struct pkt *ring_keep(struct ring *ring, struct pkt *pkt, uint32_t held,
 				    uint32_t spare)
 {
+	ring_assert_held(ring);
 	if (__builtin_expect(ring_keeps_copy(ring, pkt), 0))
 		return ring_keep_copy(ring, pkt, held, spare);
 	return pkt;
@@ -555,12 +554,14 @@ struct pkt *ring_detach(struct ring *ring, struct pkt *pkt);
 /* An empty frame to build in, or NULL: there is none. */
 static inline struct pkt *ring_tx_get(struct ring *ring)
 {
+	ring_assert_held(ring);
 	return ring->ops->tx_get(ring->q);
 }
 
 /* Queues a built frame, which leaves at the end of this hold; consumes it.  0 or -ENOBUFS. */
 static inline int ring_tx_put(struct ring *ring, struct pkt *pkt)
 {
+	ring_assert_held(ring);
 	ring->tx_dirty = true;
 	ring->stats.tx_frames++;
 	ring->stats.tx_bytes += pkt->frame_len;
@@ -573,6 +574,7 @@ static inline int ring_tx_large(struct ring *ring, const struct frame_large *lar
 	int rc = ring->ops->tx_large(ring->q, large);
 	uint32_t segments = frame_large_segments(large);
 
+	ring_assert_held(ring);
 	if (!rc) {
 		ring->stats.tx_frames += segments;
 		ring->stats.tx_bytes += (uint64_t)segments * large->hdr + large->len;

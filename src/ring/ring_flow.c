@@ -194,6 +194,7 @@ int ring_flow_add_expected(struct ring *ring, struct flow *flow)
 {
 	int rc = ring_flow_list(ring, flow);
 
+	ring_assert_held(ring);
 	flow->steered = rc == 0;
 	return rc;
 }
@@ -307,6 +308,7 @@ void ring_flow_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt)
 {
 	enum drop reason = DROP_NO_FLOW;
 
+	ring_assert_held(ring);
 	pkt->next = NULL;
 	if (flow)
 		reason = flow->deliver(ring, flow, pkt, ring->now);

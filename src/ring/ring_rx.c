@@ -26,6 +26,7 @@ static enum drop deliver_shared(struct ring *ring, struct flow *flow, struct pkt
 
 void ring_drop_of(struct ring *ring, enum drop reason, const struct flow_key *key)
 {
+	ring_assert_held(ring);
 	ring->stats.drops[reason]++;
 	recorder_drop(ring->recorder, ring->now, (uint8_t)reason, key ? ntohs(key->local_port) : 0,
 		      key ? ntohs(key->remote_port) : 0);
@@ -243,6 +244,7 @@ void ring_run_work(struct ring *ring)
 {
 	struct list *link;
 
+	ring_assert_held(ring);
 	while ((link = list_pop_front(&ring->work))) {
 		struct ring_work *work = container_of(link, struct ring_work, link);
 
@@ -252,6 +254,7 @@ void ring_run_work(struct ring *ring)
 
 void ring_run_late_work(struct ring *ring)
 {
+	ring_assert_held(ring);
 	ring_set_now(ring, clock_now());
 	ring_run_work(ring);
 }
@@ -313,6 +316,7 @@ void ring_drain(struct ring *ring)
 {
 	unsigned left = ring->q ? ring->q->frames : 0;
 
+	ring_assert_held(ring);
 	/* Bounded: frames of other flows go on arriving. */
 	for (;;) {
 		int n = ring_poll(ring);

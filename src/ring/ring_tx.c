@@ -29,6 +29,7 @@ static __attribute__((noinline)) int tx_to_unknown(struct ring *ring, struct adj
 
 int ring_tx_to(struct ring *ring, struct adj *adj, struct pkt *pkt)
 {
+	ring_assert_held(ring);
 	adj->used = true;
 	if (__builtin_expect(adj->state == NEIGH_REACHABLE, 1))
 		return ring_tx_put(ring, pkt);
@@ -39,6 +40,7 @@ struct adj *ring_adj_for_source(struct ring *ring, const struct inaddr *addr)
 {
 	struct adj *adj = adj_find(&ring->adjs, addr);
 
+	ring_assert_held(ring);
 	if (adj)
 		return adj;
 	if (ring->adjs.count >= ADJ_MAX)
@@ -73,6 +75,7 @@ void ring_adj_update(struct ring *ring, struct adj *adj, enum neigh_state state,
 {
 	struct pkt *pkt = adj_update(adj, state, mac);
 
+	ring_assert_held(ring);
 	while (pkt) {
 		struct pkt *next = pkt->next;
 

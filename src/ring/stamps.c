@@ -35,6 +35,7 @@ void rings_stamp(void)
 
 void ring_stamps_opened(struct ring *ring)
 {
+	ring_assert_held(ring);
 	if (wanted)
 		stamp(ring);
 }

@@ -155,6 +155,40 @@ access "${release/RELEASE/RELAXED}"
 sound atomics ''
 tree
 
+# contract FOLDER COMMENT STATEMENT [ROLE]: a function of a header with this Role, its comment and what it asserts.
+contract() {
+	mkdir -p "src/$1"
+	printf '%s\n' '/*' ' * C.' ' *' " * Role	${4:-any}." ' * Lifetime	control lock.' ' */' '' \
+		"/* $2 */" 'int c_get(struct ring *ring);' > "src/$1/c.h"
+	printf '%s\n' 'static const struct c c = {.a = 1,' '	.b = 2};' '' 'int c_get(struct ring *ring)' '{' "	$3" \
+		'	return 1;' '}' > "src/$1/c.c"
+}
+sound_contract() {
+	contract "$@"
+	sound contracts ''
+	tree
+}
+contract sock/core 'Control lock: gets it.' ''
+expect contracts 'c_get: its contract needs control_assert_held()' ''
+contract sock/core 'control lock, no ring held: gets it.' 'control_assert_held();'
+expect contracts 'c_get: its contract needs control_assert_no_ring()' ''
+contract sock/core 'Gets it.' '' 'control lock, except where a function says otherwise'
+expect contracts 'c_get: its contract needs control_assert_held()' ''
+contract sock/core 'Gets it.' '' 'f(): any.  All others: control lock'
+expect contracts 'c_get: its contract needs control_assert_held()' ''
+contract sock/core '---- control lock ---- */ /* Gets it.' ''
+sed -i 's,\*/ /\*,*/\n/*,' src/sock/core/c.h
+expect contracts 'c_get: its contract needs control_assert_held()' ''
+contract ring 'holder: gets it.' ''
+expect contracts 'c_get: its contract needs ring_assert_held()' ''
+contract sock/core 'Control lock: gets it.' 'control_assert_held();'
+expect contracts 'take it from the list' src/sock/core
+sound_contract sock/core 'Control lock: gets it.' 'control_assert_held();'
+sound_contract sock/core 'any: gets it.' '' 'control lock'
+sound_contract sock/core 'Gets it.' '' 'c_get(): any.  All others: control lock'
+sound_contract sock/core 'Control lock, or holder: gets it.' ''
+sound_contract ring 'holder: gets it.' 'ring_assert_held(ring);'
+
 # Two rooms of sock, and the archive of them: rooms [CALLS...], what core/low.c calls.
 rooms() {
 	mkdir -p src/sock/{core,tcp}

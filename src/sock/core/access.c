@@ -212,6 +212,7 @@ bool sock_access_slow(struct inet_sock *so, bool tx)
 
 uint64_t sock_rx_key(struct inet_sock *so, const struct inaddr *local)
 {
+	control_assert_held();
 	if (move_key(so, false) == SOCK_NO_KEY || so->opt->alloc_rx.logic == RING_LOGIC_IP)
 		move_set_key(so, false, ring_key(&so->opt->alloc_rx, local, so->id));
 	return move_key(so, false);
@@ -228,6 +229,7 @@ void sock_tx_query(struct inet_sock *so, struct dst_query *query)
 {
 	uint64_t rx = move_key(so, false);
 
+	control_assert_held();
 	/* One ring for both directions, until the threads that send and receive differ. */
 	if (move_key(so, true) == SOCK_NO_KEY)
 		move_set_key(so, true,
@@ -269,6 +271,7 @@ void sock_alloc_changed(struct inet_sock *so, bool rx, bool tx)
 {
 	uint64_t key;
 
+	control_assert_held();
 	sock_access_init(so);
 	/* A key that was not needed so far is chosen when it is. */
 	if (rx && move_key(so, false) != SOCK_NO_KEY) {

@@ -172,6 +172,7 @@ void dst_resolve_neighbour(const struct dst_found *found)
 	uint8_t mac[6];
 	int ifindex;
 
+	control_assert_no_ring();
 	if (found->verdict != VERDICT_ACCELERATED || found->neigh == NEIGH_REACHABLE)
 		return;
 	ifindex = found->ring->ifindex;

@@ -317,7 +317,7 @@ bool sock_start(void);
 enum verdict sock_start_for(const struct inet_sock *so);
 /* Did the start fail, or does the process end?  Then no further socket is accelerated. */
 bool sock_start_failed(void);
-/* Control lock: does acceleration run? */
+/* any: does acceleration run? */
 bool sock_started(void);
 /* Control lock: acceleration does not run any more; for_good: it must not start again. */
 void sock_stopped(bool for_good);
@@ -421,7 +421,9 @@ void sock_ops_renew(struct inet_sock *so);
 
 /* Control lock: calls fn for each listed socket; fn may remove it from the list. */
 void sock_each(void (*fn)(struct inet_sock *so, void *arg), void *arg);
+/* any: before the library has threads. */
 void sock_list_init(void);
+/* Control lock: a new socket, or one that is used again. */
 void sock_list_add(struct inet_sock *so);
 /* The list itself, of inet_sock.link.  Sockets that the program closed are not in it. */
 const struct list *sock_list(void);
@@ -462,7 +464,7 @@ static inline struct dst_query sock_way_query(const struct inet_sock *so, const 
 	return query;
 }
 
-/* Control lock: a reference to a live socket. */
+/* Control lock, or holder of its home, or it has just been made: a reference to a live socket. */
 static inline struct sock_ref sock_ref_of(struct inet_sock *so)
 {
 	struct sock_ref ref = {&so->sk, so->sk.gen};
@@ -536,6 +538,8 @@ enum verdict sock_link_verdict(const struct link *link);
 
 static inline bool sock_link_usable(const struct link *link)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	return sock_link_verdict(link) == VERDICT_ACCELERATED;
 }
 

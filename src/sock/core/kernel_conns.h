@@ -7,7 +7,7 @@
  * be reset.  So the port passes their frames to the kernel (port_ops.add_flow), which costs
  * time for each frame, and stops when the kernel has no connections at the port any more.
  *
- * Role		control lock; kernel_conns_look(): the internal thread.
+ * Role		control lock, except where a function says otherwise.
  * Lifetime	struct kernel_conns is embedded in a listener.
  */
 #ifndef SOCK_CORE_KERNEL_CONNS_H
@@ -34,8 +34,9 @@ void kernel_conns_look(nsec_t now);
 
 /* One bit for each local port, indexed in network byte order: the kernel has connections there. */
 #define KERNEL_PORTS_WORDS (65536 / 64)
-/* Fills in all ports; 0 or -errno. */
+/* any: fills in all ports; 0 or -errno. */
 int kernel_ports_read(uint64_t ports[KERNEL_PORTS_WORDS]);
+/* pure: is the bit of the port set? */
 static inline bool kernel_ports_has(const uint64_t ports[KERNEL_PORTS_WORDS], uint16_t port)
 {
 	return ports[port / 64] >> (port % 64) & 1;

@@ -57,6 +57,7 @@ void sock_rings_changed(struct inet_sock *so)
 	bool datagrams = so->inet == INET_UDP && so->udp.local;
 	struct ring *local = datagrams ? sock_upcalls.local_udp_ring(so) : NULL;
 
+	control_assert_no_ring();
 	control_assert_held();
 	/* Pairs with sock_rings(), which may see a mixture until the generation changes. */
 	__atomic_store_n(&so->n_rings, 0, __ATOMIC_RELEASE);
@@ -320,6 +321,7 @@ void sock_adopt_home(struct inet_sock *so, struct ring *ring)
 {
 	struct ring *nowhere;
 
+	control_assert_no_ring();
 	control_assert_held();
 	if (sock_home(so) != rings_nowhere() || sock_hold_cold(sock_ref_of(so), &nowhere))
 		return;
@@ -553,10 +555,8 @@ static void leave_home(struct inet_sock *so, int ifindex)
 static void del_flows_on(struct inet_sock *so, int ifindex)
 {
 	list_for_each_safe(link, &so->flows) {
-		struct sock_flow *f = sock_flow_of(link);
-
-		if (f->ring->ifindex == ifindex)
-			sock_flow_del(f);
+		if (sock_flow_of(link)->ring->ifindex == ifindex)
+			sock_flow_del(sock_flow_of(link));
 	}
 	sock_rings_changed(so);
 }
@@ -575,24 +575,24 @@ static bool uses_link(const struct inet_sock *so, int ifindex)
 void sock_detach_from(struct inet_sock *so, int ifindex)
 {
 	const struct sock_kind *kind = sock_kind_of(so);
+	bool anew = kind->detach && sock_life_is(so, LIFE_RECEIVING);
 
 	control_assert_held();
 	control_assert_no_ring();
 	if (sock_has_connection(so) || !uses_link(so, ifindex))
 		return;
-	if (kind->detach && sock_life_is(so, LIFE_RECEIVING)) {
+	if (anew)
 		kind->detach(so);
-		leave_home(so, ifindex);
-		kind->attach_anew(so); /* to other interfaces, if there are any */
-		return;
-	}
-	if (so->inet == INET_LISTEN)
+	else if (so->inet == INET_LISTEN)
 		del_flows_on(so, ifindex);
 	leave_home(so, ifindex);
+	if (anew)
+		kind->attach_anew(so); /* to other interfaces, if there are any */
 }
 
 void sock_device_changed(struct inet_sock *so)
 {
+	control_assert_held();
 	control_assert_no_ring();
 	sock_follow_scope(so);
 	if (sock_kind_of(so)->device_changed)

@@ -26,6 +26,7 @@ EARLY_CODE void sock_list_init(void)
 
 void sock_list_add(struct inet_sock *so)
 {
+	control_assert_held();
 	list_push_back(&sockets, &so->link);
 	sock_ops_renew(so); /* it may have been made before the process went over */
 }

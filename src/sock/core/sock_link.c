@@ -29,6 +29,8 @@ enum verdict sock_link_verdict(const struct link *link)
 	char why[PORT_WHY];
 	unsigned line;
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (!link->up || link->loopback)
 		return VERDICT_INTERFACE;
 	if (!rules_allow_interface(link->name, &line)) {
@@ -101,6 +103,7 @@ struct ring *sock_rx_ring_beside(struct inet_sock *so, struct ring *tx)
 {
 	struct ring *ring = sock_rx_ring(so, tx->ifindex, &so->local.addr);
 
+	control_assert_no_ring();
 	control_assert_held();
 	return ring ? ring : tx;
 }

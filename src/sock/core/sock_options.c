@@ -24,6 +24,7 @@ int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise
 
 int sock_twin_device(const struct inet_sock *so)
 {
+	control_assert_held();
 	return sock_twin_int(so, SOL_SOCKET, SO_BINDTOIFINDEX, 0);
 }
 
@@ -117,6 +118,7 @@ static bool init(struct inet_sock *so, const struct sock_kind *kind, struct ttls
 
 bool sock_options_init_new(struct inet_sock *so, const struct sock_kind *kind)
 {
+	control_assert_held();
 	return init(so, kind, default_ttls(so));
 }
 
@@ -133,6 +135,7 @@ static struct ttls used_ttls(const struct inet_sock *so)
 
 bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind)
 {
+	control_assert_held();
 	return init(so, kind, used_ttls(so));
 }
 
@@ -162,6 +165,7 @@ int sock_options_apply(struct sock_ref ref, const struct sock_options *values, b
 	struct ring *ring;
 	int rc = sock_options_hold(ref, values, &ring);
 
+	control_assert_held();
 	if (rc)
 		return rc;
 	if (kind->options_changed)

@@ -11,7 +11,7 @@
 
 struct sock_hooks sock_hooks EARLY_DATA;
 
-static bool started;	  /* control lock */
+static bool started;	  /* control lock to write, any to read, atomic */
 static bool start_failed; /* control lock */
 
 static const char *why_not_started(int rc)
@@ -28,8 +28,8 @@ bool sock_start(void)
 	int rc;
 
 	control_assert_held();
-	if (started || start_failed)
-		return started;
+	if (sock_started() || start_failed)
+		return sock_started();
 	rc = sock_upcalls.start();
 	if (rc) {
 		start_failed = true;
@@ -41,7 +41,7 @@ bool sock_start(void)
 		verdict_start_failed();
 		return false;
 	}
-	started = true;
+	__atomic_store_n(&started, true, __ATOMIC_RELAXED);
 	sock_record_start();
 	if (sock_hooks.started)
 		sock_hooks.started();
@@ -51,12 +51,13 @@ bool sock_start(void)
 
 EARLY_CODE bool sock_started(void)
 {
-	return started;
+	return __atomic_load_n(&started, __ATOMIC_RELAXED);
 }
 
 void sock_stopped(bool for_good)
 {
-	started = false;
+	control_assert_held();
+	__atomic_store_n(&started, false, __ATOMIC_RELAXED);
 	start_failed = start_failed || for_good;
 }
 
@@ -69,6 +70,7 @@ void sock_namespaces_differ(void)
 
 enum verdict sock_start_for(const struct inet_sock *so)
 {
+	control_assert_held();
 	if (!sock_start())
 		return VERDICT_NO_RESOURCES;
 	if (!__atomic_load_n(&namespaces_differ, __ATOMIC_RELAXED))

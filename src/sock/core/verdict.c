@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/image/sections.h"
+#include "sock/core/control.h"
 
 /* The values of VMA_EXCEPTION_HANDLING. */
 enum exception { EXIT = -2, QUIET = -1, LEAVE = 0, LEAVE_LOUDLY = 1, REFUSE = 2, ABORT = 3 };
@@ -91,6 +92,7 @@ bool verdict_unsupported(int fd, bool possible, const char *fmt, ...)
 	char what[160];
 	va_list args;
 
+	control_assert_no_ring();
 	va_start(args, fmt);
 	vsnprintf(what, sizeof(what), fmt, args);
 	va_end(args);

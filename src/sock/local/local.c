@@ -53,6 +53,7 @@ bool local_available(void)
 
 void local_unprivileged(void)
 {
+	control_assert_held();
 	failed = true;
 	if (local_links_started())
 		local_links_hide();

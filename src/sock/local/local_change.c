@@ -54,6 +54,7 @@ bool local_is_kernels(const struct local_udp *l, const struct endpoint *to, uint
 {
 	const struct local_kernels *k = find(l, to);
 
+	control_assert_held();
 	return l->kernel_only || (k && k->looked == looked);
 }
 
@@ -62,6 +63,7 @@ void local_note_kernels(struct local_udp *l, const struct endpoint *to, uint32_t
 	uint32_t room = l->kernel_room ? 2 * l->kernel_room : 16;
 	struct local_kernels *k = find(l, to), *more;
 
+	control_assert_held();
 	if (!k && l->n_kernel == l->kernel_room) {
 		more = room <= KERNEL_MAX ? mem_alloc(room * sizeof(*more)) : NULL;
 		if (!more) {
@@ -195,6 +197,7 @@ bool local_have_arrived(nsec_t now)
 	bool arrives;
 	int fd;
 
+	control_assert_no_ring();
 	control_assert_held();
 	if (now < arrival.until)
 		return false;
@@ -242,6 +245,8 @@ int local_change(struct inet_sock *so, const struct endpoint *to, struct dst_fou
 	struct local_kernels *k = find(l, to);
 	int rc;
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (!k)
 		return 0;
 	rc = await_calls(l) && local_have_arrived(clock_now()) ? write_mark(to, found) : -EAGAIN;

@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 
 #include "net/netlink/sock_diag.h"
+#include "sock/core/control.h"
 
 #define LOOPBACK \
 	1 /* ifindex, in every network namespace: what is sent to the own host comes by it */
@@ -17,6 +18,7 @@ enum local_sharing local_sharing(const struct local_entry *found, unsigned n)
 {
 	enum local_sharing is = LOCAL_UNSHARED;
 
+	control_assert_held();
 	for (unsigned i = 0; i < n; i++) {
 		if (found[i].cookie == LOCAL_COOKIE_FILTER)
 			return LOCAL_FILTERED;
@@ -33,6 +35,7 @@ const struct local_entry *local_choice(enum local_proto proto, const struct endp
 	uint64_t cookie =
 		diag_receiver(proto == LOCAL_TCP ? IPPROTO_TCP : IPPROTO_UDP, from, to, LOOPBACK);
 
+	control_assert_held();
 	for (unsigned i = 0; cookie && i < n; i++) {
 		if (found[i].cookie == cookie)
 			return &found[i];

@@ -97,6 +97,7 @@ bool local_find_source(const struct inet_sock *so, const struct endpoint *to, st
 				    .tos = so->opt->tos};
 	struct route route;
 
+	control_assert_held();
 	if (route_get(&query, &route) || route.type != ROUTE_LOCAL)
 		return false;
 	*src = so->bound && !addr_is_any(&so->local.addr) ? so->local.addr : route.src;
@@ -359,6 +360,7 @@ int local_connect_wait(struct sock_ref ref, const struct sock_call *call)
 {
 	int rc;
 
+	control_assert_held();
 	if (call->dontwait)
 		return -EINPROGRESS;
 	rc = (int)sock_wait_loop(*call, SOCK_WAIT_COLD, connect_try, NULL, inet_of(ref.sk));
@@ -373,6 +375,7 @@ void local_disconnect(struct inet_sock *so, bool reset)
 {
 	int error = so->shm.error;
 
+	control_assert_held();
 	local_conn_close(so, reset);
 	so->inet = INET_TCP;
 	tcp_part_init(so);

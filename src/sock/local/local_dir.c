@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/host_dir.h"
 #include "base/sys.h"
+#include "sock/core/control.h"
 
 #define LOOK_INTERVAL (10 * NSEC_PER_MSEC) /* the generation changes so often without inotify */
 #define TRIES 8				   /* another process may remove a directory meanwhile */
@@ -321,6 +322,7 @@ int local_dir_open(const char *base, bool (*dead)(uint64_t process))
 	struct sweep sweep = {.dead = dead};
 	int rc = base ? open_for_namespace(base) : open_in_host_dir();
 
+	control_assert_held();
 	if (rc < 0)
 		return rc;
 	dir = rc;
@@ -331,6 +333,7 @@ int local_dir_open(const char *base, bool (*dead)(uint64_t process))
 
 void local_dir_close(void)
 {
+	control_assert_held();
 	sys_close_fd(&watch);
 	sys_close_fd(&dir);
 }
@@ -343,6 +346,7 @@ void local_dir_forget(void)
 
 bool local_dir_is_open(void)
 {
+	control_assert_held();
 	return dir >= 0;
 }
 
@@ -407,6 +411,7 @@ int local_dir_add(const struct local_place *place, const struct local_entry *ent
 	struct local_place second = ipv4_of(place);
 	int rc;
 
+	control_assert_held();
 	if (dir < 0)
 		return -ENOENT;
 	rc = add(place, entry);
@@ -423,6 +428,7 @@ void local_dir_remove(const struct local_place *place, const struct local_entry 
 {
 	struct local_place second = ipv4_of(place);
 
+	control_assert_held();
 	if (dir < 0)
 		return;
 	remove_at(place, entry);
@@ -484,6 +490,7 @@ unsigned local_dir_find(const struct local_place *to, struct local_place *at,
 {
 	unsigned n;
 
+	control_assert_held();
 	if (dir < 0)
 		return 0;
 	*at = *to;
@@ -514,6 +521,7 @@ uint32_t local_dir_generation(void)
 
 int local_dir_fd(void)
 {
+	control_assert_held();
 	return watch;
 }
 
@@ -557,6 +565,7 @@ bool local_dir_is_still(uint32_t before)
 
 bool local_dir_catch_up(void)
 {
+	control_assert_held();
 	if (watch >= 0 && has_events())
 		local_dir_changed();
 	return watch >= 0;

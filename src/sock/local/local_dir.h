@@ -14,7 +14,7 @@
  * frees that with the process, so an entry whose process has ended is known by it.  The files are
  * empty: all that is known of a receiver is in its name.
  *
- * Role		local_dir_generation(): any.  All others: control lock.
+ * Role		control lock, except where a function says otherwise.
  * Lifetime	entries stay when their process is killed.  Who meets one removes it, and
  *		local_dir_open() removes all of them.  Namespaces end, and their numbers are used
  *		again: local_dir_open() removes the directories of others that no process has open.
@@ -51,7 +51,7 @@ struct local_place {
 	bool ipv4;
 };
 
-/* Does a receiver that is registered there receive what is sent to this address, if that is the host's? */
+/* pure: does a receiver that is registered there receive what is sent to this address, if that is the host's? */
 static inline bool local_place_has(const struct local_place *place, const struct inaddr *to)
 {
 	const struct inaddr *at = &place->at.addr;
@@ -75,7 +75,7 @@ static inline bool local_place_has(const struct local_place *place, const struct
 int local_dir_open(const char *base, bool (*dead)(uint64_t process));
 /* Entries of this process stay. */
 void local_dir_close(void);
-/* In a forked child: its descriptors are closed already. */
+/* any, in a forked child: its descriptors are closed already. */
 void local_dir_forget(void);
 bool local_dir_is_open(void);
 

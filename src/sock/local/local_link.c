@@ -213,6 +213,7 @@ int local_link_to(uint64_t process, struct local_link **out)
 	struct local_link *link;
 	int fd, rc;
 
+	control_assert_held();
 	if (!local.started)
 		return -ENOENT;
 	list_for_each(at, &local.links) {
@@ -474,6 +475,7 @@ int local_links_start(const char *base, local_handler *const *handlers)
 	bool fresh;
 	int rc;
 
+	control_assert_held();
 	if (local.started)
 		return 0;
 	rc = rings_get(PORT_LOCAL_IFINDEX, 0, &local.ring, why, &fresh);
@@ -500,6 +502,7 @@ int local_links_start(const char *base, local_handler *const *handlers)
 
 void local_links_hide(void)
 {
+	control_assert_held();
 	local_lock();
 	sys_close_fd(&local.listen_fd);
 	local_dir_close();
@@ -508,6 +511,7 @@ void local_links_hide(void)
 
 void local_links_stop(void)
 {
+	control_assert_held();
 	if (!local.started)
 		return;
 	local_links_hide();

@@ -58,6 +58,7 @@ struct local_place local_place_of(const struct inet_sock *so, enum local_proto p
 {
 	bool all6 = addr_is_any(&so->local.addr) && !addr_is_v4(&so->local.addr);
 
+	control_assert_held();
 	return (struct local_place){proto, so->local, all6 && sock_has_ipv4(so)};
 }
 

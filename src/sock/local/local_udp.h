@@ -299,7 +299,9 @@ int local_change_group(struct inet_sock *so, const struct endpoint *to,
  * False: that is not known; a while after that has happened, it is found out again.
  */
 bool local_have_arrived(nsec_t now);
+/* holder of home: see struct sock_upcalls. */
 int local_by_kernel(struct inet_sock *so, const struct dst *dst);
+/* app: likewise. */
 ssize_t local_by_twin(struct sock_ref ref, const struct msghdr *msg, int flags, int phase);
 
 /* The message of a segment with a record ring. */

@@ -168,6 +168,8 @@ static const struct local_end_ops writer_ops = {.notice = on_notice,
 
 bool local_writers_end(struct local_udp *l)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	if (!ring_hold_cold(local_ring()))
 		return false;
 	while (!list_empty(&l->writers)) {

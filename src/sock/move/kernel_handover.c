@@ -333,6 +333,8 @@ bool kernel_handover_unread(struct inet_sock *so)
 {
 	struct rings_barrier barrier = {.n = 0};
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (!kernel_handover_begin_unread(so, &barrier))
 		return false;
 	rings_barrier_wait(&barrier);

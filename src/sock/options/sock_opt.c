@@ -188,6 +188,7 @@ int sock_option_to_kernel(struct inet_sock *so, int level, int name, const void 
 	bool possible = may_leave(so);
 	int rc;
 
+	control_assert_held();
 	if (twin_has(so, level, name, val, len))
 		return sys_setsockopt(sock_twin(&so->sk), level, name, val, len);
 	rc = try_elsewhere(so, level, name, val, len);

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "base/unix_socket.h"
+#include "sock/core/control.h"
 
 #define MAGIC 0x766d616cu
 #define FDS_MAX 4u /* descriptors that a message may have; only the first one is used */
@@ -28,6 +29,7 @@ struct channel *channel_create(int fd, uint64_t last_id)
 	static uint64_t created; /* control lock */
 	struct channel *ch = mem_zalloc(sizeof(*ch));
 
+	control_assert_held();
 	if (!ch) {
 		sys_close_fd(&fd);
 		return NULL;
@@ -45,6 +47,7 @@ struct channel *channel_create_only(int fd, uint64_t id)
 {
 	struct channel *ch = channel_create(fd, id);
 
+	control_assert_held();
 	if (ch)
 		ch->only = id;
 	return ch;
@@ -54,6 +57,7 @@ void channel_destroy(struct channel *ch)
 {
 	struct list *link;
 
+	control_assert_held();
 	while ((link = list_pop_front(&ch->wants)))
 		mem_free(container_of(link, struct want, link));
 	while ((link = list_pop_front(&ch->unsent))) {
@@ -85,6 +89,7 @@ void channel_send(struct channel *ch, enum message_kind kind, uint64_t id, uint6
 		.magic = MAGIC, .kind = kind, .id = ch->only ? 1 : id, .flags = flags};
 	struct unsent *u;
 
+	control_assert_held();
 	if (list_empty(&ch->unsent) && send_now(ch, &message, memfd)) {
 		sys_close_fd(&memfd);
 		return;
@@ -104,6 +109,7 @@ void channel_send(struct channel *ch, enum message_kind kind, uint64_t id, uint6
 
 bool channel_flush(struct channel *ch)
 {
+	control_assert_held();
 	while (!list_empty(&ch->unsent)) {
 		struct unsent *u = container_of(ch->unsent.next, struct unsent, link);
 
@@ -119,6 +125,7 @@ bool channel_flush(struct channel *ch)
 
 int channel_receive(struct channel *ch, struct message *message, int *memfd)
 {
+	control_assert_held();
 	for (;;) {
 		struct iovec iov = {message, sizeof(*message)};
 		int fds[FDS_MAX];
@@ -153,6 +160,7 @@ bool channel_relay(struct channel *from, struct channel *to)
 	struct message message;
 	int memfd, rc;
 
+	control_assert_held();
 	while ((rc = channel_receive(from, &message, &memfd)) > 0) {
 		if (is_answer(&message))
 			sys_close_fd(&memfd);
@@ -166,6 +174,7 @@ void channel_note_request(struct channel *ch, uint64_t id)
 {
 	struct want *want;
 
+	control_assert_held();
 	list_for_each(link, &ch->wants) {
 		if (container_of(link, struct want, link)->id == id)
 			return;

@@ -3,7 +3,7 @@
  * A channel between two processes that share sockets: short messages over a socket pair,
  * some of them with a descriptor.
  *
- * Role		all functions: control lock held.
+ * Role		control lock, except where a function says otherwise.
  * Lifetime	from channel_create() to channel_destroy().  A message that does not fit
  *		into the socket's buffer is queued here; channel_flush() tries again.
  * Ordering	messages arrive in the order in which they were sent.
@@ -81,7 +81,7 @@ int channel_receive(struct channel *ch, struct message *message, int *memfd);
  */
 bool channel_relay(struct channel *from, struct channel *to);
 
-/* Does the other end hold socket id? */
+/* pure: does the other end hold socket id? */
 static inline bool channel_holds(const struct channel *ch, uint64_t id)
 {
 	return (ch->only ? id == ch->only : id <= ch->last_id) && !idset_has(&ch->closed, id);

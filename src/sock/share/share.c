@@ -188,6 +188,7 @@ bool share_close(struct inet_sock *so)
 	bool member = share_is_member(so);
 	struct shared *s;
 
+	control_assert_held();
 	forget_links(so);
 	if (member ? !member_receives(so) : !sock_is_exported(&so->sk) && !share_may_export(so))
 		return false;
@@ -213,6 +214,7 @@ void share_leave(struct inet_sock *so, enum verdict reason)
 {
 	struct sharing plain;
 
+	control_assert_held();
 	forget_links(so);
 	if (share_is_active())
 		shared_left(share_sink(), share_view(so, &plain), reason != VERDICT_EXECUTED);

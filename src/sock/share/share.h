@@ -57,7 +57,7 @@ extern uint64_t share_last_id;
 /* app: reads O_NONBLOCK of the twin, stores it in so, returns it. */
 bool share_nonblock_now(struct inet_sock *so);
 
-/* Is there any channel to another process? */
+/* any: is there any channel to another process? */
 bool share_is_active(void);
 
 /* ---- control lock ------------------------------------------------------------------ */

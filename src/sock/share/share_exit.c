@@ -113,6 +113,7 @@ void share_exit(void)
 {
 	nsec_t deadline = clock_now() + EXIT_MAX;
 
+	control_assert_held();
 	if (!share_process.channels.next)
 		return;
 	share_process.exiting = true;

@@ -27,6 +27,7 @@ bool share_has_sockets(void)
 
 bool share_has_connections(void)
 {
+	control_assert_held();
 	return has_any(true);
 }
 
@@ -72,12 +73,14 @@ void share_stop_local_receiving(void)
 
 bool share_fork_prepare(void)
 {
+	control_assert_held();
 	share_process.fresh = share_new_channel(&share_process.fresh_fd);
 	return share_process.fresh;
 }
 
 void share_fork_parent(void)
 {
+	control_assert_held();
 	sys_close_fd(&share_process.fresh_fd);
 	if (share_process.fresh)
 		share_listen_to(share_process.fresh);
@@ -86,6 +89,7 @@ void share_fork_parent(void)
 
 int share_fork_child_fd(void)
 {
+	control_assert_held();
 	return share_process.fresh_fd;
 }
 
@@ -94,6 +98,7 @@ void share_fork_child(void)
 {
 	int fd = share_process.fresh_fd;
 
+	control_assert_held();
 	share_init();
 	if (share_process.fresh) {
 		share_process.fresh->fd = -1;
@@ -119,11 +124,13 @@ void share_fork_child(void)
 
 bool share_fork_child_takes(const struct inet_sock *so)
 {
+	control_assert_held();
 	return share_process.up && share_is_known_to_children(so);
 }
 
 void share_fork_child_done(unsigned sockets)
 {
+	control_assert_held();
 	if (!share_process.up)
 		return;
 	sys_fd_hide(share_process.up->fd);

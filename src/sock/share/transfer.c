@@ -210,6 +210,7 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 
 void transfer_blank(struct inet_sock *so)
 {
+	control_assert_no_ring();
 	control_assert_held();
 	tcp_part_init(so);
 	sock_become_exported(so);
@@ -219,6 +220,8 @@ struct inet_sock *transfer_create(int fd)
 {
 	struct inet_sock *so = sock_alloc(SOCK_TYPE_TCP);
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (!so)
 		return NULL;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
@@ -241,6 +244,7 @@ void transfer_begin_exported(struct inet_sock *so)
 {
 	const struct sock_options *opt = options_share(so->opt);
 
+	control_assert_no_ring();
 	control_assert_held();
 	list_init(&so->sk.watches);
 	list_init(&so->flows);
@@ -459,6 +463,8 @@ bool transfer_is_local(int fd)
 	struct local_snapshot snapshot;
 	struct head h;
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (!local_snapshot_is(fd) || local_snapshot_read(fd, &h, sizeof(h), &snapshot))
 		return false;
 	sys_close_fd(&snapshot.fd);

@@ -168,6 +168,7 @@ int syn_catch_begin(struct syn_catch *c, const struct inet_sock *so)
 {
 	int rc;
 
+	control_assert_no_ring();
 	control_assert_held();
 	*c = (struct syn_catch){.fd = open_socket(so), .twin = sock_twin(&so->sk)};
 	if (c->fd < 0)
@@ -245,5 +246,7 @@ void syn_catch_close(void)
 
 void syn_catch_forget(void)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	__atomic_store_n(&to_close, -1, __ATOMIC_RELAXED);
 }

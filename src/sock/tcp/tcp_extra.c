@@ -175,6 +175,7 @@ int tcp_dummy_check(struct sock_ref ref, int flags)
 	struct ring *ring;
 	int rc;
 
+	control_assert_no_ring();
 	if (flags & (MSG_MORE | MSG_OOB | MSG_FASTOPEN))
 		return -EINVAL;
 	rc = sock_hold_cold(ref, &ring);

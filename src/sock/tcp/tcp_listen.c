@@ -98,6 +98,7 @@ static void child_queued_run(struct ring *ring, struct inbox_item *item)
 
 void tcp_child_queue(struct inet_sock *child)
 {
+	control_assert_no_ring();
 	child->item.run = child_queued_run;
 	__atomic_fetch_add(&child->tcp.listener->listen.coming, 1, __ATOMIC_RELAXED);
 	/* Pairs with sock_set_home(): the listener's home at this moment; the item follows it. */
@@ -136,6 +137,7 @@ void tcp_listen_attach(struct inet_sock *so)
 {
 	bool foreign = list_empty(&so->flows) && sock_port_foreign(so);
 
+	control_assert_held();
 	so->verdict = foreign ? VERDICT_SHARED_PORT : sock_attach(so);
 	if (so->verdict != VERDICT_ACCELERATED && so->listen.local)
 		so->verdict = VERDICT_LOCAL;
@@ -145,6 +147,7 @@ void tcp_listen_device_changed(struct inet_sock *so)
 {
 	int device = so->opt->bind_ifindex;
 
+	control_assert_held();
 	/* Handshakes on the remaining flows go on. */
 	sock_upcalls.move_settle(so);
 	list_for_each_safe(link, &so->flows) {
@@ -167,6 +170,7 @@ bool tcp_listen_close(struct inet_sock *so, struct ring *ring)
 {
 	struct list *link;
 
+	control_assert_held();
 	ring_assert_held(ring);
 	while ((link = list_pop_front(&so->listen.queue)))
 		abort_child(container_of(link, struct inet_sock, accept_link));

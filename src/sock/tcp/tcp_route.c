@@ -57,8 +57,10 @@ int tcp_use_route(struct sock_ref ref, const struct dst_found *found)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
-	int rc = sock_hold_cold(ref, &ring);
+	int rc;
 
+	control_assert_no_ring();
+	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
 	if (!sock_has_connection(so)) { /* another process owns it by now */
@@ -182,8 +184,10 @@ int tcp_rehome(struct sock_ref ref, const struct dst_found *found)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring, *to = sock_rx_ring_beside(so, found->ring);
-	int rc = sock_hold_cold(ref, &ring);
+	int rc;
 
+	control_assert_no_ring();
+	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
 	rc = rehome_leave(so, ring, to);

@@ -320,6 +320,7 @@ void mcast_each_own(const struct inet_sock *so,
 			       const struct mcast_sources *sources, void *arg),
 		    void *arg)
 {
+	control_assert_no_ring();
 	control_assert_held();
 	list_for_each(link, &so->udp.groups) {
 		const struct membership *m = membership_of(link);

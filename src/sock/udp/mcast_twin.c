@@ -89,6 +89,7 @@ int mcast_twin_sources(const struct inet_sock *so, const struct inaddr *group, i
 	struct group_filter *f;
 	int rc = ask(so, group, ifindex, &f);
 
+	control_assert_no_ring();
 	control_assert_held();
 	if (rc)
 		return rc;
@@ -102,6 +103,8 @@ int mcast_default_interface(const struct inaddr *group)
 	struct route_query query = {.dst = *group, .src = addr_v4_any()};
 	struct route route;
 
+	control_assert_held();
+	control_assert_no_ring();
 	return route_get(&query, &route) ? 0 : route.ifindex;
 }
 
@@ -111,6 +114,7 @@ int mcast_twin_leave(const struct inet_sock *so, const struct mcast_request *req
 		.gr_interface = (uint32_t)(req->ifindex ? req->ifindex
 							: mcast_default_interface(&req->group))};
 
+	control_assert_no_ring();
 	control_assert_held();
 	put_group(&req->group, &leave.gr_group);
 	return sys_setsockopt(sock_twin(&so->sk), level_of(&req->group), MCAST_LEAVE_GROUP, &leave,
@@ -209,6 +213,7 @@ static bool is_join(int level, int name)
 void mcast_read_request(int level, int name, const void *val, socklen_t len,
 			struct mcast_request *req)
 {
+	control_assert_no_ring();
 	control_assert_held();
 	*req = (struct mcast_request){.join = is_join(level, name)};
 	if (level != IPPROTO_IPV6)

@@ -257,6 +257,7 @@ static void udp_options_changed(struct inet_sock *so, bool quickack)
 
 void udp_init(struct inet_sock *so)
 {
+	control_assert_held();
 	so->inet = INET_UDP;
 	list_init(&so->udp.groups);
 	so->udp.claim = -1;

@@ -89,6 +89,7 @@ int udp_autobind(struct inet_sock *so)
 {
 	int rc = get_port(so);
 
+	control_assert_held();
 	return !rc && sock_life_is(so, LIFE_OPEN) ? attach(so) : rc;
 }
 

@@ -11,6 +11,8 @@
 
 void udp_cease_flows(struct inet_sock *so, struct rings_barrier *barrier)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	sock_upcalls.move_settle(so);
 	if (so->udp.local)
 		sock_upcalls.local_receive_stop(so);
@@ -41,6 +43,8 @@ static void drain_unchecked(struct sock_flow *f, struct pkt *pkts)
 
 void udp_drain_flows(struct inet_sock *so)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
 		struct pkt *unchecked;

@@ -216,6 +216,7 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 	struct dst *dst;
 	int rc;
 
+	control_assert_no_ring();
 	if (!way.to.port)
 		return SOCK_KERNEL; /* EINVAL */
 	if (!control_lock())

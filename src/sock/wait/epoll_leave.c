@@ -2,6 +2,7 @@
 /*
  * Sockets that end, or fall back to the kernel, while they are in epoll sets.
  */
+#include "sock/core/control.h"
 #include "sock/core/poll_events.h"
 #include "sock/wait/epoll_internal.h"
 
@@ -52,6 +53,8 @@ void epoll_sock_left(struct sock *sk)
 	struct epoll *ep;
 	int fd;
 
+	control_assert_held();
+	control_assert_no_ring();
 	while (find_watcher(ref, &ep, &fd)) {
 		struct entry *entry;
 

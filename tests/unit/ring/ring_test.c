@@ -743,14 +743,15 @@ static void test_copies_are_bounded_by_the_buffers_of_the_process(void **state)
 {
 	struct fixture *f = *state;
 	int bufs = params.rx_bufs;
-	struct pkt *pkt = frame_to(f, 1), *copies[PKT_BUF / sizeof(struct pkt)];
+	struct pkt *pkt, *copies[PKT_BUF / sizeof(struct pkt)];
 	unsigned n = 0;
 
+	hold(&f->ring);
+	pkt = frame_to(f, 1);
 	params.rx_bufs = 1;
 	while ((copies[n] = pkt_copy(pkt)))
 		n++;
 	assert_int_equal(n, PKT_BUF / (sizeof(*pkt) + pkt->frame_len));
-	hold(&f->ring);
 	f->ring.low_water = FAKE_FRAMES + 1;
 	assert_null(ring_keep(&f->ring, pkt, 0, 0)); /* and the caller still owns pkt */
 	pkt_free(copies[--n]);

@@ -74,6 +74,7 @@ static int set_device(struct inet_sock *so, int ifindex)
 
 int sock_follow_device(struct inet_sock *so)
 {
+	control_assert_held();
 	return set_device(so, sock_twin_device(so));
 }
 

@@ -15,6 +15,7 @@ bool sock_stamps_by_kernel(const struct inet_sock *so, const struct ring *ring)
 
 bool sock_stamps_lost(const struct inet_sock *so)
 {
+	control_assert_held();
 	list_for_each(link, &so->flows)
 		if (lost_at(sock_flow_of(link)->ring))
 			return true;

@@ -136,11 +136,13 @@ static bool is_shared(struct inet_sock *so, bool others)
 
 bool sock_port_shared(struct inet_sock *so)
 {
+	control_assert_held();
 	return is_shared(so, false);
 }
 
 bool sock_port_foreign(struct inet_sock *so)
 {
+	control_assert_held();
 	return is_shared(so, true);
 }
 

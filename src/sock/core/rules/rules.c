@@ -33,6 +33,7 @@ static struct {
 
 const char *rules_file(void)
 {
+	control_assert_held();
 	return params.config_file;
 }
 
@@ -133,6 +134,7 @@ enum conf_says rules_ask(struct inet_sock *so, enum conf_role role, const struct
 
 enum conf_says rules_ask_receiver(struct inet_sock *so)
 {
+	control_assert_held();
 	return rules_ask(so, so->inet == INET_UDP ? CONF_UDP_RECEIVER : CONF_TCP_SERVER, &so->local,
 			 NULL);
 }

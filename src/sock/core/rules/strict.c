@@ -35,6 +35,7 @@ int strict_check(const struct inet_sock *so, enum conf_says says, enum verdict v
 {
 	static struct told told;
 
+	control_assert_no_ring();
 	control_assert_held();
 	if (says != CONF_MUST)
 		return 0;
@@ -55,6 +56,7 @@ void strict_warn_link(const struct inet_sock *so, enum conf_says says, const str
 {
 	static struct told told;
 
+	control_assert_no_ring();
 	control_assert_held();
 	if (says != CONF_MUST || !verdict_is_fallback(verdict) ||
 	    (so->opt->bind_ifindex && so->opt->bind_ifindex != link->ifindex) ||
@@ -70,5 +72,7 @@ int sock_fall_back(struct inet_sock *so, enum verdict reason)
 {
 	int rc = strict_check(so, params.strict || so->must ? CONF_MUST : CONF_VMA, reason);
 
+	control_assert_held();
+	control_assert_no_ring();
 	return rc ? rc : sock_leave(so, reason);
 }

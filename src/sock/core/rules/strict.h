@@ -17,7 +17,7 @@
 struct inet_sock;
 struct link;
 
-/* Does the socket as a whole have to be accelerated, and does it fall back with this verdict? */
+/* any: does the socket as a whole have to be accelerated, and does it fall back with this verdict? */
 bool strict_forbids(const struct inet_sock *so, enum verdict verdict);
 
 /*

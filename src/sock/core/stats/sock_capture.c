@@ -42,6 +42,7 @@ bool sock_capture_run(nsec_t now)
 	uint32_t argument;
 	bool asked = stats_asked(STATS_CAPTURE, &argument);
 
+	control_assert_no_ring();
 	if (!asked && !is_abandoned(now))
 		return false;
 	if (!control_trylock())

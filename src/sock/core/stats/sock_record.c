@@ -63,6 +63,7 @@ static void name(const struct inet_sock *so, enum sock_life life)
 
 void sock_record_renumbered(const struct inet_sock *so, uint64_t old_id)
 {
+	control_assert_held();
 	recorder_name_closed((uint32_t)old_id);
 	name(so, sock_life(so));
 }
@@ -81,6 +82,7 @@ static void record_life(const struct inet_sock *so, enum sock_life from, enum so
 
 void sock_record_start(void)
 {
+	control_assert_held();
 	if (recorder() || !stats_wanted() || !recorder_open())
 		return;
 	for (unsigned i = 0; i < LIFE_COUNT; i++)

@@ -233,6 +233,8 @@ void sock_stats_begin(struct inet_sock *so, bool imported)
 
 void sock_stats_verdict(struct inet_sock *so)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	if (!so->stats_slot) {
 		if (so->verdict != VERDICT_ACCELERATED) /* or it was tried when it got its home */
 			sock_stats_begin(so, false);
@@ -272,6 +274,8 @@ void sock_stats_end(struct inet_sock *so)
 {
 	unsigned number = detach(so);
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (number)
 		stats_slot_put(number);
 }
@@ -281,6 +285,8 @@ void sock_stats_left(struct inet_sock *so, enum verdict reason)
 	unsigned number = detach(so);
 	char text[RULES_TEXT];
 
+	control_assert_held();
+	control_assert_no_ring();
 	/* Of a process that uses the kernel alone by intention there is nothing to ask. */
 	if (!number && (places || (verdict_is_fallback(reason) && ready())))
 		number = stats_slot_take(sock_twin(&so->sk), STATS_LEFT);
@@ -295,6 +301,7 @@ void sock_stats_moved(struct inet_sock *so, bool receives, unsigned from)
 {
 	struct ring *ring;
 
+	control_assert_no_ring();
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	if (receives)

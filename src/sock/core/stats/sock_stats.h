@@ -56,8 +56,8 @@ bool sock_stats_run(nsec_t now);
 void sock_stats_dump(uint32_t argument, unsigned n);
 
 /*
- * any, no lock, no ring held: the same at once, for the program itself; fd 0: all.  0, or
- * -EAGAIN: called in a signal handler.
+ * any, no lock: the same at once, for the program itself; fd 0: all.  0, or -EAGAIN: a ring is
+ * held, because it was called in a signal handler.
  */
 int sock_stats_dump_now(int fd, int level);
 

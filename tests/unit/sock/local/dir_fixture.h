@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "sock/core/control.h"
 #include "vma_test.h"
 
 static char base[64], inside[128];
@@ -32,6 +33,7 @@ static inline int setup(void **state)
 {
 	strcpy(base, "/dev/shm/local-dir-test-XXXXXX");
 	assert_non_null(mkdtemp(base));
+	assert_true(control_lock());
 	open_it();
 	return 0;
 }
@@ -41,6 +43,7 @@ static inline int teardown(void **state)
 	char command[128];
 
 	local_dir_close();
+	control_unlock();
 	snprintf(command, sizeof(command), "rm -rf %s", base);
 	return system(command);
 }

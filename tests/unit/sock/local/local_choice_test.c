@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "net/netlink/netlink.h"
+#include "sock/core/control.h"
 #include "vma_test.h"
 
 #define SOCKETS 4
@@ -183,4 +184,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_entries_that_share_are_told_apart),
 };
 
-VMA_TEST_MAIN("local_choice", tests, NULL, NULL)
+static int take_control(void **state)
+{
+	return !control_lock();
+}
+
+VMA_TEST_MAIN("local_choice", tests, take_control, NULL)

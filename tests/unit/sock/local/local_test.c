@@ -55,6 +55,16 @@ static bool available(void)
 	return is;
 }
 
+static bool dir_is_open(void)
+{
+	bool is;
+
+	assert_true(control_lock());
+	is = local_dir_is_open();
+	control_unlock();
+	return is;
+}
+
 static void test_the_parameter_decides(void **state)
 {
 	params.local = false;
@@ -63,7 +73,7 @@ static void test_the_parameter_decides(void **state)
 	params.local = true;
 	assert_true(available());
 	assert_true(local_links_started());
-	assert_true(local_dir_is_open());
+	assert_true(dir_is_open());
 }
 
 #if !defined(__SANITIZE_THREAD__) /* it ends children of several threads that start a thread */
@@ -80,7 +90,7 @@ static void test_a_process_that_changes_its_user_does_not_take_part(void **state
 			_exit(1);
 		if (seteuid(65534))
 			_exit(3); /* no other user here */
-		_exit(available() || seteuid(0) || available() || local_dir_is_open());
+		_exit(available() || seteuid(0) || available() || dir_is_open());
 	}
 	wait(&status);
 	assert_int_equal(status, 0);
@@ -95,7 +105,7 @@ static void test_privileges_that_go_end_it(void **state)
 	local_unprivileged();
 	control_unlock();
 	assert_false(available());
-	assert_false(local_dir_is_open());
+	assert_false(dir_is_open());
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

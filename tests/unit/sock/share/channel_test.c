@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "sock/core/control.h"
 #include "tests/vma_test.h"
 
 #define LAST 100u
@@ -344,4 +345,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_messages_are_relayed),
 };
 
-VMA_TEST_MAIN("channel", tests, NULL, NULL)
+static int take_control(void **state)
+{
+	return !control_lock();
+}
+
+VMA_TEST_MAIN("channel", tests, take_control, NULL)

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "base/param.h"
+#include "sock/core/control.h"
 #include "tests/unit/sock/fake_sock.h"
 
 #define N 4
@@ -352,7 +353,9 @@ static void test_a_socket_that_leaves_becomes_the_kernels_entry(void **state)
 
 	s[0].twin_matters = true;
 	add(&s[0], EPOLLIN);
+	assert_true(control_lock());
 	epoll_sock_left(&s[0].sk);
+	control_unlock();
 	assert_true(list_empty(&s[0].sk.watches));
 	assert_true(epoll_is_plain(ep));
 	fake_kernel_send(s[0].fd);
