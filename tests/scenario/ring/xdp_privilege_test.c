@@ -89,13 +89,15 @@ union control {
 	char bytes[CMSG_SPACE(128 * sizeof(int))];
 };
 
-static void ask(int fd, const int *fds, unsigned n)
+struct hello {
+	uint64_t magic;
+	uint32_t version, kind;
+};
+
+/* False: the other end is gone. */
+static bool say(int fd, const void *text, size_t size, const int *fds, unsigned n)
 {
-	struct {
-		uint64_t magic;
-		uint32_t version, kind;
-	} hello = {GROUP_MAGIC, GROUP_VERSION, 0};
-	struct iovec iov = {&hello, sizeof(hello)};
+	struct iovec iov = {(void *)(uintptr_t)text, size};
 	union control control = {0};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
@@ -107,7 +109,14 @@ static void ask(int fd, const int *fds, unsigned n)
 		control.head.cmsg_len = CMSG_LEN(n * sizeof(int));
 		memcpy(CMSG_DATA(&control.head), fds, n * sizeof(int));
 	}
-	assert_int_equal(sendmsg(fd, &msg, 0), sizeof(hello));
+	return sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
+}
+
+static void ask(int fd, const int *fds, unsigned n)
+{
+	struct hello hello = {GROUP_MAGIC, GROUP_VERSION, 0};
+
+	assert_true(say(fd, &hello, sizeof(hello), fds, n));
 }
 
 /* Number of descriptors in the answer; REFUSED: the connection was closed instead. */
@@ -221,6 +230,72 @@ static void test_questions_do_not_add_up(void **state)
 		given_for(proof, 1);
 	}
 	assert_int_equal(hidden_descriptors(), before);
+	close(proof[0]);
+	close(proof[1]);
+}
+
+/* ---- any message ---------------------------------------------------------------------------- */
+
+#define CALLERS 300
+#define MESSAGES 10 /* of a caller, at most */
+
+/* Sends something that is nearly a hello, or is none.  True: it is one, with a proof. */
+static bool say_anything(int fd, const int proof[2], int other)
+{
+	struct {
+		struct hello hello;
+		char more[16];
+	} text = {{GROUP_MAGIC, GROUP_VERSION, 0}, {0}};
+	size_t size = rand() % 4 ? sizeof(text.hello) : (size_t)rand() % sizeof(text);
+	unsigned what = (unsigned)rand() % 8, n = rand() % 2 ? 2 : (unsigned)rand() % 40;
+	int fds[40];
+
+	if (what == 0)
+		text.hello.magic ^= 1ull << rand() % 64;
+	else if (what == 1)
+		text.hello.version ^= 1u << rand() % 32;
+	else if (what == 2)
+		text.hello.kind = (uint32_t)rand() % 6;
+	else if (what == 3)
+		text.hello.kind = (uint32_t)rand();
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = rand() % 5 ? proof[i & 1] : other;
+	return say(fd, &text, size, fds, n) && size == sizeof(text.hello) && !text.hello.kind &&
+	       text.hello.magic == GROUP_MAGIC && text.hello.version == GROUP_VERSION && n == 2 &&
+	       fds[0] == proof[0] && fds[1] == proof[1];
+}
+
+/* A caller sends and leaves as it likes: it gets descriptors for proofs only, others get theirs. */
+static void test_any_message_does_no_harm(void **state)
+{
+	int proof[] = {xdp_socket_in(here_fd), bpf_map(BPF_MAP_TYPE_XSKMAP)};
+	int udp = socket(AF_INET, SOCK_DGRAM, 0);
+	unsigned before = hidden_descriptors();
+
+	srand(1);
+	for (int i = 0; i < CALLERS; i++) {
+		int fd = call(), got;
+		bool proved = false;
+
+		assert_true(fd >= 0);
+		for (int n = rand() % MESSAGES; n >= 0; n--) {
+			proved |= say_anything(fd, proof, udp);
+			if (rand() % 2)
+				service();
+		}
+		if (rand() % 4)
+			service();
+		while ((got = answer_of(fd)) != REFUSED) {
+			if (got > 0)
+				assert_true(proved);
+		}
+		close(fd);
+	}
+	for (int i = 0; i < MESSAGES + 2; i++)
+		service();
+	assert_int_equal(hidden_descriptors(), before);
+	assert_in_range(given_for(proof, 2), 12, 128);
+	close(udp);
 	close(proof[0]);
 	close(proof[1]);
 }
@@ -634,6 +709,7 @@ static int find_interface(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_a_process_without_a_proof_gets_nothing),
 	TEST(test_questions_do_not_add_up),
+	TEST(test_any_message_does_no_harm),
 	TEST(test_a_process_of_another_user_does_not_answer),
 	TEST(test_another_user_cannot_call),
 	NAMES(test_guessed_addresses_keep_no_process_out),
