@@ -588,10 +588,7 @@ static inline int ring_tx_large(struct ring *ring, const struct frame_large *lar
  */
 int ring_tx_to(struct ring *ring, struct adj *adj, struct pkt *pkt);
 
-/*
- * The adjacency for addr, the next hop to a new sender; made if there is none.  NULL: no
- * memory, or there are ADJ_MAX adjacencies and all of them are in use.
- */
+/* The adjacency for addr, the next hop to a new sender.  NULL: no memory, or ADJ_MAX are in use. */
 struct adj *ring_adj_for_source(struct ring *ring, const struct inaddr *addr);
 
 /* The neighbour's state changed: sends the packets that waited for it, or drops them. */
