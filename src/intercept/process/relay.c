@@ -31,17 +31,13 @@ struct relayed {
 
 /* ---- which connections --------------------------------------------------------------- */
 
-/* The connection at fd, if it is to be relayed: it is `only`, or, if that is none, the program gets it. */
-static struct sock_ref wanted_at(int fd, struct sock_ref only)
+/* The connection at fd, if the program gets it, and it is to be relayed. */
+static struct sock_ref wanted_at(int fd)
 {
 	struct sock_ref none = {NULL, 0}, ref = sock_get(fd);
-	bool wanted;
 
-	if (only.sk)
-		wanted = ref.sk == only.sk && ref.gen == only.gen;
-	else
-		wanted = ref.sk && !(sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC);
-	if (!wanted || !exec_local_needs_relay(ref, only.sk || fd <= STDERR_FILENO))
+	if (!ref.sk || sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC ||
+	    !exec_local_needs_relay(ref, fd <= STDERR_FILENO))
 		return none;
 	return ref;
 }
@@ -72,12 +68,12 @@ static bool connect_kernel(struct relayed *r, int fd)
 }
 
 /* Those that are to be relayed, each once; room for max. */
-static unsigned collect(struct relayed *all, unsigned max, struct sock_ref only)
+static unsigned collect(struct relayed *all, unsigned max)
 {
 	unsigned n = 0;
 
 	for (int fd = fd_next(0); fd >= 0 && n < max; fd = fd_next(fd + 1)) {
-		struct sock_ref ref = wanted_at(fd, only);
+		struct sock_ref ref = wanted_at(fd);
 
 		all[n].ref = ref;
 		if (ref.sk && !find(all, n, ref) && connect_kernel(&all[n], fd))
@@ -86,12 +82,12 @@ static unsigned collect(struct relayed *all, unsigned max, struct sock_ref only)
 	return n;
 }
 
-static unsigned count(struct sock_ref only)
+static unsigned count(void)
 {
 	unsigned n = 0;
 
 	for (int fd = fd_next(0); fd >= 0; fd = fd_next(fd + 1))
-		n += wanted_at(fd, only).sk != NULL;
+		n += wanted_at(fd).sk != NULL;
 	return n;
 }
 
@@ -178,8 +174,9 @@ static bool await_relay(int ready)
 }
 
 /*
- * Forked by a child that ends at once, so that the program has no child that it does not know. The
- * child has the connections until the relay has them.
+ * Forked by a child that ends at once, so that the program that is executed has no child that it does
+ * not know. That child has the connections until the relay has them. Signals are blocked in all three
+ * processes: the program's handlers would run in each.
  */
 static bool fork_relay(struct relay_pair *pairs, unsigned n)
 {
@@ -238,34 +235,22 @@ static bool start_for(struct relayed *all, struct relay_pair *pairs, unsigned n)
 	return good;
 }
 
-/* How many connections are relayed now. */
-static unsigned relay(struct sock_ref only)
+void relay_start(void)
 {
-	unsigned max = count(only), n = 0;
+	unsigned max = count(), n = 0;
 	struct relayed *all = max ? mem_zalloc(max * sizeof(*all)) : NULL;
 	struct relay_pair *pairs = max ? mem_zalloc(max * sizeof(*pairs)) : NULL;
 
+	signals_block(); /* no call is interrupted */
 	if (all && pairs)
-		n = collect(all, max, only);
+		n = collect(all, max);
 	if (n && !start_for(all, pairs, n))
 		n = 0;
-	mem_free(pairs);
-	mem_free(all);
-	return n;
-}
-
-void relay_start(void)
-{
-	struct sock_ref all = {NULL, 0};
-	unsigned n = relay(all);
-
+	signals_unblock();
 	if (n)
 		log_info("The program that is executed cannot use %u connections through shared "
 			 "memory (VMA_LOCAL): another process relays them",
 			 n);
-}
-
-bool relay_connection(struct sock_ref ref)
-{
-	return relay(ref) > 0;
+	mem_free(pairs);
+	mem_free(all);
 }

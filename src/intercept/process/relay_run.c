@@ -105,7 +105,7 @@ static struct pollfd side(int fd, const struct stream *in, const struct stream *
 
 static bool is_reset(const struct pollfd *fd)
 {
-	return !fd->events && fd->revents & POLLERR;
+	return !fd->events && fd->revents & (POLLERR | POLLHUP);
 }
 
 /* False: no pair is left. */

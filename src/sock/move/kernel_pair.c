@@ -61,6 +61,7 @@ static int restore(int fd, const struct sock_addr *name, const struct sock_addr 
 /* What stays in repair mode ends without a segment. */
 static int make_repaired(const struct sock_addr *name, const struct sock_addr *peer, int fds[2])
 {
+	const int on = 1;
 	struct tcp_handover h;
 	uint32_t seq[2];
 	int rc = random_bytes(seq, sizeof(seq)) ? 0 : -ENOSYS;
@@ -70,7 +71,11 @@ static int make_repaired(const struct sock_addr *name, const struct sock_addr *p
 	h = describe(seq[1], seq[0]);
 	rc = rc ? rc : restore(fds[1], peer, name, &h);
 	rc = rc ? rc : repair_set(fds[0], TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
-	return rc ? rc : repair_set(fds[1], TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
+	rc = rc ? rc : repair_set(fds[1], TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
+	/* Repair mode clears it, and without it no listener could bind either port again. */
+	for (int i = 0; i < 2; i++)
+		rc = rc ? rc : sys_setsockopt(fds[i], SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	return rc;
 }
 
 /* ---- by a listener --------------------------------------------------------------------- */
@@ -106,7 +111,7 @@ static int make_accepted(const struct sock_addr *name, const struct sock_addr *p
 	set_port(&from, 0);
 	set_port(&to, 0);
 	rc = rc ? rc : sys_bind(listener, &to.sa, to.len);
-	rc = rc ? rc : sys_listen(listener, 1);
+	rc = rc ? rc : sys_listen(listener, STRANGERS_MAX);
 	rc = rc ? rc : sys_getsockname(listener, &to.sa, &to.len);
 	rc = rc ? rc : sys_bind(fds[0], &from.sa, from.len);
 	rc = rc ? rc : sys_connect(fds[0], &to.sa, to.len);

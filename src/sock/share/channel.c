@@ -26,10 +26,9 @@ struct unsent {
 
 struct channel *channel_create(int fd, uint64_t last_id)
 {
-	static uint64_t created; /* control lock */
+	static uint64_t created; /* any, atomic */
 	struct channel *ch = mem_zalloc(sizeof(*ch));
 
-	control_assert_held();
 	if (!ch) {
 		sys_close_fd(&fd);
 		return NULL;
@@ -37,7 +36,7 @@ struct channel *channel_create(int fd, uint64_t last_id)
 	list_init(&ch->link);
 	list_init(&ch->wants);
 	list_init(&ch->unsent);
-	ch->serial = ++created;
+	ch->serial = __atomic_add_fetch(&created, 1, __ATOMIC_RELAXED);
 	ch->fd = fd;
 	ch->last_id = last_id;
 	return ch;
@@ -47,7 +46,6 @@ struct channel *channel_create_only(int fd, uint64_t id)
 {
 	struct channel *ch = channel_create(fd, id);
 
-	control_assert_held();
 	if (ch)
 		ch->only = id;
 	return ch;
@@ -57,7 +55,6 @@ void channel_destroy(struct channel *ch)
 {
 	struct list *link;
 
-	control_assert_held();
 	while ((link = list_pop_front(&ch->wants)))
 		mem_free(container_of(link, struct want, link));
 	while ((link = list_pop_front(&ch->unsent))) {
@@ -89,7 +86,6 @@ void channel_send(struct channel *ch, enum message_kind kind, uint64_t id, uint6
 		.magic = MAGIC, .kind = kind, .id = ch->only ? 1 : id, .flags = flags};
 	struct unsent *u;
 
-	control_assert_held();
 	if (list_empty(&ch->unsent) && send_now(ch, &message, memfd)) {
 		sys_close_fd(&memfd);
 		return;
@@ -109,7 +105,6 @@ void channel_send(struct channel *ch, enum message_kind kind, uint64_t id, uint6
 
 bool channel_flush(struct channel *ch)
 {
-	control_assert_held();
 	while (!list_empty(&ch->unsent)) {
 		struct unsent *u = container_of(ch->unsent.next, struct unsent, link);
 
@@ -125,7 +120,6 @@ bool channel_flush(struct channel *ch)
 
 int channel_receive(struct channel *ch, struct message *message, int *memfd)
 {
-	control_assert_held();
 	for (;;) {
 		struct iovec iov = {message, sizeof(*message)};
 		int fds[FDS_MAX];
@@ -160,7 +154,6 @@ bool channel_relay(struct channel *from, struct channel *to)
 	struct message message;
 	int memfd, rc;
 
-	control_assert_held();
 	while ((rc = channel_receive(from, &message, &memfd)) > 0) {
 		if (is_answer(&message))
 			sys_close_fd(&memfd);
@@ -174,7 +167,6 @@ void channel_note_request(struct channel *ch, uint64_t id)
 {
 	struct want *want;
 
-	control_assert_held();
 	list_for_each(link, &ch->wants) {
 		if (container_of(link, struct want, link)->id == id)
 			return;

@@ -3,7 +3,8 @@
  * A channel between two processes that share sockets: short messages over a socket pair,
  * some of them with a descriptor.
  *
- * Role		control lock, except where a function says otherwise.
+ * Role		who owns the channel, one thread at a time; channel_create(), channel_create_only(): any.
+ *		Those of share_process belong to the control lock.
  * Lifetime	from channel_create() to channel_destroy().  A message that does not fit
  *		into the socket's buffer is queued here; channel_flush() tries again.
  * Ordering	messages arrive in the order in which they were sent.

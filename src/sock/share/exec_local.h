@@ -2,9 +2,9 @@
 /*
  * Local connections of a process that executes a program.
  *
- * The kernel cannot serve them, so the next image goes on with them itself, or, if it has not the
- * library, a process that is forked for it (intercept/process/relay.h).  In the first case each one that the
- * program has a descriptor of, and no other process holds, is packed, which means exported to
+ * The kernel cannot serve them, so the next image goes on with them itself, or, if it does not have
+ * the library, a process that is forked for it (intercept/process/relay.h).  In the first case each one
+ * that the program has a descriptor of, and no other process holds, is packed, which means exported to
  * nobody (share_machine.h).  The next image inherits the descriptor of what was exported, and
  * imports that at its start; if exec fails, this image does.  One that the program has no
  * descriptor of stays here, and its peer knows that it is closed if this process ends

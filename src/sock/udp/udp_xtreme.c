@@ -87,7 +87,7 @@ static __attribute__((noinline)) enum drop deliver_multicast(struct ring *ring, 
 	return deliver(ring, f, pkt, now, true);
 }
 
-/* None is to a group; all have one sender. */
+/* All have one sender; if they are to a group, it was looked at. */
 static __attribute__((noinline)) enum drop deliver_run(struct ring *ring, struct sock_flow *f,
 						       struct pkt *first, nsec_t now)
 {

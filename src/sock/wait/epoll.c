@@ -374,5 +374,9 @@ void epoll_fork_child(void)
 		ep->mutex = (struct light_mutex){0};
 		waiter_init(&ep->waiter);
 		ep->plain_waits = 0;
+		/* The parent's: a page that is not mapped here, and numbers that are closed. */
+		ep->stats = NULL;
+		ep->twins = ep->kick = -1;
+		ep->kicked = false;
 	}
 }

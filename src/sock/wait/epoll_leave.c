@@ -110,10 +110,6 @@ void epoll_after_fork(struct epoll *ep)
 	struct entry *all = NULL;
 
 	__atomic_store_n(&ep->forks, ready_forks, __ATOMIC_RELAXED);
-	ep->twins = -1; /* the child closed it, with all descriptors of the library */
-	ep->kick = -1;
-	ep->stats = NULL; /* that is the parent's page */
-	ep->kicked = false;
 	for (unsigned i = 0; i < ep->n_buckets; i++) {
 		while (ep->buckets[i]) {
 			struct entry *entry = ep->buckets[i];

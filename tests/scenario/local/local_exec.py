@@ -281,7 +281,11 @@ def plain(*argv):
 
 
 def serve_plain(listener):
+    signal.signal(signal.SIGWINCH, lambda *_: None)
+    subprocess.Popen(["/bin/sh", "-c", f"while kill -WINCH {os.getpid()}; do :; done 2> /dev/null"])
     sock, closed = accept(listener), accept(listener)
+    epoll = select.epoll()
+    epoll.register(sock, select.EPOLLIN)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setblocking(False)
     sock.sendall(b"written")
@@ -377,38 +381,22 @@ def client_stdio(port):
         print(until_end(sock))
 
 
-# passes: SCM_RIGHTS, to a process without the library.
+# restarts: the client's program has the connection when the server begins anew.
 
 
-def serve_passes(listener):
-    here, there = socket.socketpair()
-    argv = [sys.executable, __file__, "image", "passes", str(there.fileno())]
-    subprocess.Popen(argv, env={"A": "1"}, pass_fds=[there.fileno()])
+def serve_restarts(listener):
     sock = accept(listener)
-    sock.sendall(line(sock))
-    socket.send_fds(here, [b"x"], [sock.fileno()])
-    line(here)
-    sock.sendall(line(sock))  # the sender has it, too
-    here.sendall(b"\n")
-    sock.close()
-    time.sleep(1000)
+    line(sock)
+    port = listener.getsockname()[1]
+    listener.close()
+    with socket.create_server((HOST, port)):
+        sock.sendall(b"bound\n")
 
 
-def image_passes(fd):
-    channel = of(fd)
-    _, fds, _, _ = socket.recv_fds(channel, 1, 1)
-    sock = of(fds[0])
-    sock.sendall(line(sock))
-    channel.sendall(b"\n")
-    line(channel)
-    echo_lines(sock)
-
-
-def client_passes(port):
-    sock = connect(port)
-    print(echoes(sock, 10))
-    sock.shutdown(socket.SHUT_WR)
-    print(until_end(sock))
+def client_restarts(port):
+    fd = connect(port).detach()
+    os.set_inheritable(fd, True)
+    plain("/bin/sh", "-c", f"echo hello >&{fd}; read a <&{fd}; echo $a")
 
 
 # refused: an exec that the kernel refuses, when its connection is no local one any more.
