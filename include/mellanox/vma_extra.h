@@ -410,6 +410,8 @@ struct __attribute__((packed)) vma_api_t {
 	 * Takes up to ncompletions packets and events of the ring's sockets; fd is one of
 	 * get_socket_rings_fds().  Accepts what waits at listeners of the ring.  Returns the number
 	 * of completions; it does not wait.  flags is ignored.
+	 * The array stays mapped and writable until the call returns: where another thread unmaps it,
+	 * the call faults, and a handler that jumps out of that leaves the ring held.
 	 * EBADFD: fd is not of a ring.  EFAULT: nothing was taken.  EMFILE, ENFILE: a connection
 	 * waits, and has no descriptor.  EOPNOTSUPP: not VMA_SOCKETXTREME=1.
 	 */

@@ -31,8 +31,7 @@ struct xtreme_listener {
 
 struct xtreme_batch {
 	unsigned n, max; /* completions; max: XTREME_BATCH at most */
-	/* The program's memory, which can be written: if it is unmapped meanwhile, that is as if the
-	 * program itself wrote there. */
+	/* The program's memory, which was looked at; it stays mapped (vma_extra.h). */
 	struct vma_completion_t *completions;
 	struct buff_store *store;
 	unsigned n_listeners; /* connections wait there for xtreme_accept() or accept(2) */
