@@ -23,6 +23,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -386,6 +387,10 @@ static void errors_of_connections(const struct sockaddr_in *to)
 	report("send", send(blocking, "x", 1, MSG_NOSIGNAL));
 	report("connect at once", connect(fd, (const struct sockaddr *)to, sizeof(*to)));
 	report("poll", poll(&pfd, 1, ANSWER_TIMEOUT * 5000));
+	/* The kernel tells the error a moment before it ends the connection. */
+	for (time_t end = time(NULL) + ANSWER_TIMEOUT;
+	     !(pfd.revents & POLLHUP) && time(NULL) <= end; poll(&pfd, 1, 0))
+		sched_yield();
 	printf("revents%s%s%s%s\n", pfd.revents & POLLIN ? " IN" : "",
 	       pfd.revents & POLLOUT ? " OUT" : "", pfd.revents & POLLERR ? " ERR" : "",
 	       pfd.revents & POLLHUP ? " HUP" : "");
