@@ -4,7 +4,7 @@
 #include "sock/core/extra/sock_extra.h"
 #include "tests/unit/sock/world.h"
 
-static int left = -1; /* so many allocations succeed; -1: all */
+static __thread int left = -1; /* so many allocations of this thread succeed; -1: all */
 
 static bool is_left(void)
 {
