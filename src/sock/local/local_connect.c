@@ -375,7 +375,6 @@ void local_disconnect(struct inet_sock *so, bool reset)
 {
 	int error = so->shm.error;
 
-	control_assert_held();
 	local_conn_close(so, reset);
 	so->inet = INET_TCP;
 	tcp_part_init(so);

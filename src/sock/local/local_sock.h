@@ -215,7 +215,10 @@ int local_conn_failed(struct inet_sock *so, int rc, bool sending);
 bool local_find_source(const struct inet_sock *so, const struct endpoint *to, struct inaddr *src);
 int local_connect(struct inet_sock *so, const struct endpoint *to);
 int local_connect_wait(struct sock_ref ref, const struct sock_call *call);
-/* holder, control lock: it is an unconnected TCP socket again, as connect(2) with AF_UNSPEC. */
+/*
+ * holder: it is an unconnected TCP socket again, as connect(2) with AF_UNSPEC.  One that other threads
+ * know needs the control lock as well.
+ */
 void local_disconnect(struct inet_sock *so, bool reset);
 
 /* ---- local_listen.c ------------------------------------------------------------------------- */
