@@ -67,10 +67,7 @@ QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 		*from = (struct sockaddr_in){.sin_family = AF_INET,
 					     .sin_port = header.from_port,
 					     .sin_addr.s_addr = header.from};
-	if (__builtin_expect(so->udp.stats != NULL, 1)) {
-		stats_add(&so->udp.stats->rx_packets, 1);
-		stats_add(&so->udp.stats->rx_bytes, header.len);
-	}
+	udp_count_in(so, 1, header.len);
 	return n;
 }
 

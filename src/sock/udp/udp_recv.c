@@ -82,8 +82,7 @@ static __attribute__((noinline)) ssize_t take_train(struct inet_sock *so, const 
 		good = give(&at, &count, pkt_payload(next), last);
 		next = next->next;
 		if (!(flags & MSG_PEEK)) {
-			sock_count(so, rx_packets, 1);
-			sock_count(so, rx_bytes, last);
+			udp_count_in(so, 1, (uint32_t)last);
 			udp_free_second(so);
 		}
 	}

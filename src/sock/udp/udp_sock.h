@@ -20,7 +20,7 @@ static inline void udp_count_in(struct inet_sock *so, unsigned n, uint32_t bytes
 {
 	struct stats_sock *stats = so->udp.stats;
 
-	if (stats) {
+	if (__builtin_expect(stats != NULL, 1)) {
 		stats_add(&stats->rx_packets, n);
 		stats_add(&stats->rx_bytes, bytes);
 	}

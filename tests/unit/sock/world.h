@@ -90,6 +90,22 @@ static inline ssize_t world_recv(struct tsock *ts, void *buf, size_t len)
 		assert_memory_equal(buf_, text, strlen(text));   \
 	} while (0)
 
+/*
+ * *ts, at 0, is connected to *peer, at 1; a first datagram has found the destination.  The name of the
+ * peer.
+ */
+static inline struct sockaddr_in world_udp_pair(struct tsock *ts, struct tsock *peer)
+{
+	unsigned port = world_port();
+
+	*ts = world_udp(0, world_port());
+	*peer = world_udp(1, port);
+	world_connect(ts, 1, port);
+	assert_int_equal(tsock_send(ts, "first", 5, 0), 5);
+	world_expect(peer, "first");
+	return world_addr(1, port);
+}
+
 static inline void world_send(struct tsock *ts, unsigned i, unsigned port, const char *text)
 {
 	struct sockaddr_in to = world_addr(i, port);
