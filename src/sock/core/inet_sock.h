@@ -141,6 +141,19 @@ enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN, INET_LOCAL, INET_KINDS } __att
 struct inet_sock {
 	struct sock sk; /* first */
 
+	/* Like sk, valid for as long as the memory exists: a call with a stale reference reads them. */
+	uint64_t id; /* any, atomic; never reused */
+	/* any, atomic; control lock to write */
+	uint32_t rcvtimeo, sndtimeo; /* msec, 0: no timeout; read before a call blocks */
+	bool close_pending;	     /* the program closed it; the last waiter completes that */
+	uint8_t n_rings; /* entries of rings[]; more than INET_RINGS: any ring may have flows */
+	uint16_t rings[INET_RINGS]; /* with flows of ours, home may be among them: for rings_at() */
+
+	/* any, atomic; control lock, holder to write: see stats/sock_stats.h; 0: no slot */
+	uint16_t stats_slot;
+	/* holder; control lock to write: see port_keeper.h: the twin of a closed socket that lives on; -1 */
+	int spare;
+
 	/* control lock */
 	struct list link; /* of all sockets */
 	union {
@@ -152,27 +165,17 @@ struct inet_sock {
 	struct move *move;	 /* in progress, or NULL */
 	struct sharing *sharing; /* state of process sharing, share.c; NULL: none needed so far */
 
-	/* control lock to write, any to read: rings with flows of ours, home may be among them */
-	uint16_t rings[INET_RINGS]; /* for rings_at() */
-
 	/* any, atomic; control lock to write: of the rings it was placed on, or SOCK_NO_KEY */
 	uint64_t rx_key, tx_key;
-
-	/* set when made, read by all */
-	uint64_t id; /* never reused */
 
 	/* holder */
 	struct migration_candidate *candidates; /* [2], rx and tx; NULL: none so far */
 	int rx_left, tx_left;			/* accesses until something is due: access.h */
 
-	/* any, atomic; control lock to write: msec, 0: no timeout; read before a call blocks */
-	uint32_t rcvtimeo, sndtimeo;
-
 	/* holder; control lock to write */
 	const struct sock_options *opt; /* shared; NULL: SOCK_TYPE_EPOLL */
 	struct endpoint local, remote;
 	uint32_t rcvlowat; /* copy of opt->rcvlowat; SOCK_HIDDEN with TCP_FILTER_HIDES */
-	int spare;	   /* see port_keeper.h: the twin of a closed socket that lives on; -1 */
 	bool noted;	   /* opt->told has a bit of TOLD_ARRIVAL, a callback, or latencies */
 	bool told;	   /* opt->told has any bit, latencies, or a connection's callback */
 	enum inet_kind inet;
@@ -191,14 +194,6 @@ struct inet_sock {
 	bool must : 1;		 /* a rule of libvma.conf says so, for one use or more: strict.h */
 	bool unbound_v6only : 1; /* the library has bound the twin, which is IPV6_V6ONLY since */
 	bool raw_twin; /* accepted, and no options were set on the twin yet; any to read */
-
-	/* control lock to write, any to read */
-	uint8_t n_rings; /* entries of rings[]; more than INET_RINGS: any ring may have flows */
-
-	bool close_pending; /* any, atomic: the program closed it; the last waiter completes that */
-
-	/* control lock, holder to write: see stats/sock_stats.h; 0: no slot */
-	uint16_t stats_slot;
 
 	/* The memory of an object ends with its kind's member: sock_alloc(). */
 	union {

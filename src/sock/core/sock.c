@@ -116,6 +116,7 @@ static void end_references(struct inet_sock *so)
 {
 	/* Pairs with sock_ref_valid() and sock_at_home(). */
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 2, __ATOMIC_RELEASE);
+	__atomic_store_n(&so->close_pending, false, __ATOMIC_RELAXED);
 	sock_upcalls.move_closed(so);
 }
 
@@ -247,7 +248,10 @@ static bool close_later(struct sock_ref ref)
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELEASE); /* pairs with sock_twin() */
 	/* Pairs with sock_wait_leave(): the last waiter sees this, or we see no waiter. */
 	__atomic_store_n(&so->close_pending, true, __ATOMIC_SEQ_CST);
-	return __atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST) != 0;
+	if (__atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST))
+		return true;
+	__atomic_store_n(&so->close_pending, false, __ATOMIC_RELAXED);
+	return false;
 }
 
 void sock_wait_leave(struct sock_ref ref)
@@ -258,8 +262,14 @@ void sock_wait_leave(struct sock_ref ref)
 	if (__atomic_sub_fetch(&ref.sk->waiters, 1, __ATOMIC_SEQ_CST) ||
 	    !__atomic_load_n(&so->close_pending, __ATOMIC_SEQ_CST) || !control_lock())
 		return;
-	if (sock_ref_valid(ref))
-		sock_close_locked(ref);
+	/*
+	 * Not always the socket that this thread waited for: close_later() counts threads whose
+	 * reference has become stale, too.
+	 */
+	if (__atomic_load_n(&so->close_pending, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&so->close_pending, false, __ATOMIC_RELAXED);
+		sock_close_locked(sock_ref_of(so));
+	}
 	control_unlock();
 }
 

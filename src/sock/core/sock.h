@@ -206,7 +206,7 @@ struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool non
 
 /*
  * app, no ring held: ends a blocking call, which counted itself in sock.waiters.  The last
- * one closes the socket if the program closed it meanwhile.
+ * one closes the socket if the program closed it meanwhile.  ref may be stale.
  */
 void sock_wait_leave(struct sock_ref ref);
 

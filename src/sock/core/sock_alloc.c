@@ -79,10 +79,13 @@ static bool pool_extend(struct pool *pool, size_t room)
 	return true;
 }
 
-static void init_fresh(struct sock *sk, enum sock_type type)
+/* Calls with a stale reference may read what comes before this. */
+#define CLEARED offsetof(struct inet_sock, link)
+
+static void init_fresh(struct inet_sock *so, enum sock_type type)
 {
-	memset(sk, 0, sizeof(*sk));
-	sk->type = type;
+	memset(so, 0, CLEARED);
+	so->sk.type = type;
 }
 
 static const struct sock_ops *ops_of(enum sock_type type, enum hold_mode mode)
@@ -134,10 +137,9 @@ struct inet_sock *sock_alloc(enum sock_type type)
 	if (!so)
 		return NULL;
 	if (fresh)
-		init_fresh(&so->sk, type);
+		init_fresh(so, type);
 	gen = so->sk.gen;
-	/* Not so->sk: a call with a stale reference may read it now, and must find valid values. */
-	memset((char *)so + sizeof(so->sk), 0, size - sizeof(so->sk));
+	memset((char *)so + CLEARED, 0, size - CLEARED);
 	if (so->sk.ops != ops) /* exported, or of another mode; no other thread writes it */
 		__atomic_store_n(&so->sk.ops, ops, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.epoll, NULL, __ATOMIC_RELAXED);
@@ -150,7 +152,11 @@ struct inet_sock *sock_alloc(enum sock_type type)
 	list_init(&so->flows);
 	list_init(&so->sk.watches);
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
-	so->id = sock_new_id();
+	__atomic_store_n(&so->id, sock_new_id(), __ATOMIC_RELAXED);
+	__atomic_store_n(&so->rcvtimeo, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sndtimeo, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->n_rings, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->stats_slot, 0, __ATOMIC_RELAXED);
 	sock_life_set(so, LIFE_OPEN);
 	ring_get(rings_nowhere());
 	/* Pairs with sock_hold_mode(): the object is complete. */

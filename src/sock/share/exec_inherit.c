@@ -352,7 +352,7 @@ static struct inet_sock *create(int fd, bool udp, uint64_t id)
 
 	if (!so)
 		return NULL;
-	so->id = id;
+	__atomic_store_n(&so->id, id, __ATOMIC_RELAXED);
 	so->verdict = VERDICT_ACCELERATED;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
 	sock_family_init(so, fd);

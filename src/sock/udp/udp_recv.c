@@ -293,7 +293,8 @@ static __attribute__((noinline)) void count_aside(struct inet_sock *so,
 {
 	struct ring *ring;
 
-	if (!wait->dontwait || !so->stats_slot || sock_hold_cold(sock_ref_of(so), &ring))
+	if (!wait->dontwait || !__atomic_load_n(&so->stats_slot, __ATOMIC_RELAXED) ||
+	    sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	sock_wait_count(so, wait);
 	ring_release_cold(ring);

@@ -187,7 +187,8 @@ static bool nonblock_now(struct inet_sock *so)
 {
 	uint64_t shared = __atomic_load_n(&sock_shared_id, __ATOMIC_RELAXED);
 
-	return __builtin_expect(so->id <= shared, 0) && sock_upcalls.nonblock_now(so);
+	return __builtin_expect(__atomic_load_n(&so->id, __ATOMIC_RELAXED) <= shared, 0) &&
+	       sock_upcalls.nonblock_now(so);
 }
 
 bool sock_wait_blocks_now(struct inet_sock *so)

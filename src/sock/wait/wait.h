@@ -114,8 +114,10 @@ static inline bool sock_wait_refused(const struct sock_wait *wait, struct sock_r
 static inline bool sock_wait_may_block(const struct sock_call *call)
 {
 	struct inet_sock *so = inet_of(call->ref.sk);
+	uint64_t shared = __atomic_load_n(&sock_shared_id, __ATOMIC_RELAXED);
 
-	return so->id <= __atomic_load_n(&sock_shared_id, __ATOMIC_RELAXED) &&
+	/* The socket may have been closed in the meantime: then the next try returns -EBADF. */
+	return __atomic_load_n(&so->id, __ATOMIC_RELAXED) <= shared &&
 	       call->dontwait == SOCK_NONBLOCKING && sock_wait_blocks_now(so);
 }
 

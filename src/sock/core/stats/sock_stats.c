@@ -192,7 +192,7 @@ static void tell(const struct inet_sock *so, unsigned number)
 /* holder: so counts in this slot from now on; 0: in none. */
 static void set_slot(struct inet_sock *so, unsigned number)
 {
-	so->stats_slot = (uint16_t)number;
+	__atomic_store_n(&so->stats_slot, (uint16_t)number, __ATOMIC_RELAXED);
 	if (so->inet == INET_UDP)
 		so->udp.stats = sock_stats(so);
 }
