@@ -188,6 +188,22 @@ struct group_ring {
 	uint32_t size; /* a power of two */
 };
 
+/* What the other end of a connection to the answerer (xdp_group_join.c) has said so far. */
+enum group_conn_rank {
+	GROUP_CONN_SILENT,
+	GROUP_CONN_MEMBER, /* that it is a member, which any process of the user can say */
+	GROUP_CONN_PROVEN, /* its proof; it got the descriptors */
+};
+
+/*
+ * When there are GROUP_MEMBERS connections, the oldest of those with the lowest rank gives way to a
+ * newcomer, which may say more.  Only PROVEN ones never do.
+ */
+struct group_conn {
+	int fd;
+	enum group_conn_rank rank;
+};
+
 /* A member's view of the group. */
 struct xdp_group {
 	/* set when joined */

@@ -30,6 +30,7 @@
 #define PAUSE (5 * NSEC_PER_MSEC)
 #define FIXED_FDS 16 /* descriptors that are handed over, without the anchors */
 #define FDS_MAX (FIXED_FDS + XDP_STEER_QUEUES)
+#define ACCEPTED_MAX 32 /* newcomers that are accepted before the answerer does something else */
 
 enum hello_kind { HELLO_NEW, HELLO_MEMBER, HELLO_ANSWER, HELLO_NONE /* never sent */ };
 
@@ -108,23 +109,14 @@ static bool hear(int fd, struct hello *hello, int fds[FDS_MAX], unsigned *n)
 	return len != -EAGAIN;
 }
 
-static int ask_to_join(int fd)
-{
-	int proof[XDP_PROOFS], rc = xdp_group_prove(proof);
-
-	if (!rc)
-		rc = say(fd, HELLO_NEW, proof, XDP_PROOFS);
-	unix_socket_close_fds(proof, XDP_PROOFS);
-	return rc;
-}
-
 /* ---- calling ---------------------------------------------------------------------------- */
 
 /*
  * A connection to the process that has the name, with a message sent.  -ECONNREFUSED, -EAGAIN:
  * not possible yet; -EREMOTE: another user has the name.
  */
-static int call_answerer(const struct xdp_port *port, enum hello_kind kind, struct ucred *peer)
+static int call_answerer(const struct xdp_port *port, enum hello_kind kind, const int *fds,
+			 unsigned n, struct ucred *peer)
 {
 	int fd = xdp_group_name_call(port), rc;
 
@@ -132,41 +124,90 @@ static int call_answerer(const struct xdp_port *port, enum hello_kind kind, stru
 		return fd;
 	rc = unix_socket_is_of(fd, port->uid, peer) ? 0 : -EREMOTE;
 	if (!rc)
-		rc = kind == HELLO_NEW ? ask_to_join(fd) : say(fd, kind, NULL, 0);
+		rc = say(fd, kind, fds, n);
 	if (!rc)
 		return fd;
 	sys_close(fd);
 	return rc;
 }
 
+/* As call_answerer(), with a proof.  It is made first: who is connected and silent is soon dropped. */
+static int ask_to_join(const struct xdp_port *port, struct ucred *peer)
+{
+	int proof[XDP_PROOFS], rc = xdp_group_prove(proof);
+
+	if (!rc)
+		rc = call_answerer(port, HELLO_NEW, proof, XDP_PROOFS, peer);
+	unix_socket_close_fds(proof, XDP_PROOFS);
+	return rc;
+}
+
 /* ---- the answerer ----------------------------------------------------------------------- */
 
-static void drop_conn(struct xdp_port *port, int conn)
+static struct group_conn *find_conn(struct xdp_port *port, int fd)
 {
 	for (unsigned i = 0; i < port->n_conns; i++) {
-		if (port->conns[i] != conn)
-			continue;
-		xdp_service_close(port, &port->conns[i]);
-		port->conns[i] = port->conns[--port->n_conns];
-		return;
+		if (port->conns[i].fd == fd)
+			return &port->conns[i];
 	}
+	return NULL;
+}
+
+static void drop_conn(struct xdp_port *port, struct group_conn *conn)
+{
+	struct group_conn *end = &port->conns[port->n_conns--];
+
+	xdp_service_close(port, &conn->fd);
+	memmove(conn, conn + 1, (size_t)(end - conn - 1) * sizeof(*conn));
+}
+
+/* The first connection to give way to a newcomer.  NULL: all have sent a proof. */
+static struct group_conn *lowest(struct xdp_port *port)
+{
+	struct group_conn *lowest = NULL;
+
+	for (struct group_conn *conn = port->conns; conn < port->conns + port->n_conns; conn++) {
+		if (conn->rank < (lowest ? lowest->rank : GROUP_CONN_PROVEN))
+			lowest = conn;
+	}
+	return lowest;
+}
+
+/* False: no connection can give way. */
+static bool make_room(struct xdp_port *port)
+{
+	struct group_conn *conn;
+
+	while (port->n_conns == GROUP_MEMBERS && (conn = lowest(port))) {
+		enum group_conn_rank rank = conn->rank;
+
+		/* Its message may be here. */
+		if (rank == GROUP_CONN_SILENT && !xdp_group_answer(port, conn->fd))
+			break;
+		if (conn->rank == rank)
+			drop_conn(port, conn);
+	}
+	return port->n_conns < GROUP_MEMBERS;
 }
 
 bool xdp_group_accept(struct xdp_port *port)
 {
 	struct ucred peer;
-	int fd;
+	int fd = 0;
 
-	while ((fd = sys_accept4(port->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+	for (unsigned i = 0; i < ACCEPTED_MAX; i++) {
+		fd = sys_accept4(port->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			break;
 		fd = sys_fd_hide(fd);
-		if (!unix_socket_is_of(fd, port->uid, &peer) || port->n_conns == GROUP_MEMBERS) {
+		if (!unix_socket_is_of(fd, port->uid, &peer) || !make_room(port)) {
 			sys_close(fd);
 			continue;
 		}
-		port->conns[port->n_conns++] = fd;
+		port->conns[port->n_conns++] = (struct group_conn){.fd = fd};
 		xdp_service_watch(port, fd, EPOLLIN);
 	}
-	return fd == -EAGAIN || fd == -ECONNABORTED;
+	return fd >= 0 || fd == -EAGAIN || fd == -ECONNABORTED;
 }
 
 static int hand_over(struct xdp_port *port, int conn)
@@ -181,27 +222,32 @@ static int hand_over(struct xdp_port *port, int conn)
 }
 
 /* Answers a hello.  A process with another version gets our version and no descriptors. */
-static bool answer(struct xdp_port *port, int conn, const struct hello *hello, const int *fds,
-		   unsigned n)
+static bool answer(struct xdp_port *port, struct group_conn *conn, const struct hello *hello,
+		   const int *fds, unsigned n)
 {
 	if (hello->version != GROUP_VERSION)
-		return !say(conn, HELLO_ANSWER, NULL, 0);
-	return hello->kind == HELLO_NEW && xdp_group_is_opener(port) && !port->fenced &&
-	       !xdp_group_outgrown(port) && xdp_group_is_proof(port, fds, n) &&
-	       !hand_over(port, conn);
+		return !say(conn->fd, HELLO_ANSWER, NULL, 0);
+	if (hello->kind != HELLO_NEW || !xdp_group_is_opener(port) || port->fenced ||
+	    xdp_group_outgrown(port) || !xdp_group_is_proof(port, fds, n))
+		return false;
+	conn->rank = GROUP_CONN_PROVEN;
+	return !hand_over(port, conn->fd);
 }
 
-bool xdp_group_answer(struct xdp_port *port, int conn)
+bool xdp_group_answer(struct xdp_port *port, int fd)
 {
+	struct group_conn *conn = find_conn(port, fd);
 	struct hello hello;
 	int fds[FDS_MAX];
 	unsigned n;
 	bool stays;
 
-	if (!hear(conn, &hello, fds, &n))
+	if (!conn || !hear(fd, &hello, fds, &n))
 		return true;
 	stays = hello.kind == HELLO_MEMBER ||
 		(hello.kind != HELLO_NONE && answer(port, conn, &hello, fds, n));
+	if (hello.kind == HELLO_MEMBER && conn->rank == GROUP_CONN_SILENT)
+		conn->rank = GROUP_CONN_MEMBER;
 	unix_socket_close_fds(fds, n);
 	if (!stays)
 		drop_conn(port, conn);
@@ -214,7 +260,7 @@ void xdp_group_stop_answering(struct xdp_port *port)
 	if (port->listen_fd >= 0)
 		xdp_service_close(port, &port->listen_fd);
 	while (port->n_conns)
-		xdp_service_close(port, &port->conns[--port->n_conns]);
+		xdp_service_close(port, &port->conns[--port->n_conns].fd);
 }
 
 void xdp_group_find_answerer(struct xdp_port *port)
@@ -227,7 +273,7 @@ void xdp_group_find_answerer(struct xdp_port *port)
 		xdp_service_watch(port, fd, EPOLLIN);
 		return;
 	}
-	fd = call_answerer(port, HELLO_MEMBER, &peer);
+	fd = call_answerer(port, HELLO_MEMBER, NULL, 0, &peer);
 	if (fd >= 0) {
 		port->lifeline_fd = fd;
 		xdp_service_watch(port, fd, EPOLLIN);
@@ -295,7 +341,7 @@ static int receive_group(struct xdp_port *port, int fd, const struct ucred *peer
 static int try_join(struct xdp_port *port, nsec_t deadline, char why[PORT_WHY])
 {
 	struct ucred peer = {0};
-	int fd = call_answerer(port, HELLO_NEW, &peer), rc;
+	int fd = ask_to_join(port, &peer), rc;
 
 	if (fd == -EREMOTE)
 		log_debug("%s: process %d of user %u has the name of its port group",

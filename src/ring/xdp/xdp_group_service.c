@@ -65,7 +65,7 @@ void xdp_service_fini(struct xdp_port *port)
 	/* The name first: a newcomer that waits for our answer asks another member. */
 	sys_close_fd(&port->listen_fd);
 	while (port->n_conns)
-		sys_close_fd(&port->conns[--port->n_conns]);
+		sys_close_fd(&port->conns[--port->n_conns].fd);
 	sys_close_fd(&port->lifeline_fd);
 	sys_close_fd(&port->epoll_fd);
 	sys_close_fd(&port->timer_fd);

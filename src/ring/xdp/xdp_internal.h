@@ -188,10 +188,10 @@ struct xdp_port {
 	/* service */
 	int epoll_fd; /* readable: service() is due */
 	int timer_fd;
-	int listen_fd;		  /* this member has the name and accepts newcomers here; else -1 */
-	bool listen_rests;	  /* no descriptor was left to accept: not watched for a while */
-	int lifeline_fd;	  /* connection to the member that has the name; else -1 */
-	int conns[GROUP_MEMBERS]; /* connections accepted at listen_fd */
+	int listen_fd;	   /* this member has the name and accepts newcomers here; else -1 */
+	bool listen_rests; /* no descriptor was left to accept: not watched for a while */
+	int lifeline_fd;   /* connection to the member that has the name; else -1 */
+	struct group_conn conns[GROUP_MEMBERS]; /* accepted at listen_fd, oldest first */
 	unsigned n_conns;
 	struct xdp_napi napi;
 	nsec_t swept;	   /* time of the last sweep */
@@ -365,9 +365,9 @@ bool xdp_group_outgrown(const struct xdp_port *port);
 void xdp_group_stop_answering(struct xdp_port *port);
 /* Takes the name, or connects to the member that has it; if neither works, call it later. */
 void xdp_group_find_answerer(struct xdp_port *port);
-/* Accepts newcomers at listen_fd.  False: there is no descriptor for them. */
+/* Accepts some newcomers at listen_fd.  False: there is no descriptor for them. */
 bool xdp_group_accept(struct xdp_port *port);
-/* Answers a newcomer that has sent a message.  False: the connection is closed. */
+/* Answers a connection that sent a message, if it is one of this port.  False: it is closed. */
 bool xdp_group_answer(struct xdp_port *port, int conn);
 
 /*

@@ -1278,7 +1278,7 @@ static void test_a_number_used_again_is_not_taken_for_a_member(void **state)
 	start(&m[0], 0, f->ifindex);
 	await_joined(&m[0], f->port);
 	assert_int_equal(port->n_conns, 1);
-	conn = port->conns[0];
+	conn = port->conns[0].fd;
 	inherited = dup(conn);
 	kill_member(&m[0]);
 	while (port->n_conns)

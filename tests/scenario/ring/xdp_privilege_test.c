@@ -300,6 +300,97 @@ static void test_any_message_does_no_harm(void **state)
 	close(proof[1]);
 }
 
+/* ---- many connections ---------------------------------------------------------------------- */
+
+#define CROWD_CONNS (GROUP_MEMBERS + 10)
+
+/* They have sent a hello of this kind; -1: nothing. */
+static void connect_crowd(int fds[CROWD_CONNS], int kind)
+{
+	for (int i = 0; i < CROWD_CONNS; i++) {
+		struct hello hello = {GROUP_MAGIC, GROUP_VERSION, (uint32_t)kind};
+
+		fds[i] = call();
+		assert_true(fds[i] >= 0);
+		if (kind >= 0)
+			assert_true(say(fds[i], &hello, sizeof(hello), NULL, 0));
+		service(); /* accepts */
+		service(); /* reads */
+	}
+}
+
+static void disconnect_crowd(int fds[CROWD_CONNS])
+{
+	for (int i = 0; i < CROWD_CONNS; i++)
+		close(fds[i]);
+	while (((struct xdp_port *)port)->n_conns)
+		service();
+}
+
+static bool is_connected(int fd)
+{
+	char c;
+
+	return recv(fd, &c, 1, MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN;
+}
+
+static void expect_room_beside(int kind)
+{
+	int proof[] = {xdp_socket_in(here_fd), bpf_map(BPF_MAP_TYPE_XSKMAP)};
+	int fds[CROWD_CONNS], member = call();
+	unsigned before = hidden_descriptors();
+
+	ask(member, proof, 2);
+	service();
+	service();
+	assert_in_range(answer_of(member), 12, 128);
+	connect_crowd(fds, kind);
+	assert_in_range(given_for(proof, 2), 12, 128);
+	assert_true(is_connected(member)); /* it has proved itself */
+	assert_false(is_connected(fds[0]));
+	assert_true(is_connected(fds[CROWD_CONNS - 1]));
+	close(member);
+	disconnect_crowd(fds);
+	assert_int_equal(hidden_descriptors(), before);
+	close(proof[0]);
+	close(proof[1]);
+}
+
+static void test_silent_connections_keep_no_process_out(void **state)
+{
+	expect_room_beside(-1);
+}
+
+static void test_connections_of_alleged_members_keep_no_process_out(void **state)
+{
+	expect_room_beside(1);
+}
+
+/* Those that come after it, before its question is read, do not displace it. */
+static void test_a_question_is_read_before_its_connection_gives_way(void **state)
+{
+	int proof[] = {xdp_socket_in(here_fd), bpf_map(BPF_MAP_TYPE_XSKMAP)};
+	int fds[CROWD_CONNS], asker, n = 0;
+
+	for (; n < GROUP_MEMBERS - 1; n++) {
+		fds[n] = call();
+		assert_true(fds[n] >= 0);
+		service();
+	}
+	asker = call();
+	ask(asker, proof, 2);
+	for (; n < CROWD_CONNS; n++)
+		fds[n] = call();
+	for (int i = 0; i < 2 * CROWD_CONNS; i++)
+		service();
+	assert_in_range(answer_of(asker), 12, 128);
+	assert_true(is_connected(asker));
+	close(asker);
+	disconnect_crowd(fds);
+	close(proof[0]);
+	close(proof[1]);
+}
+
 /* ---- another user ------------------------------------------------------------------------- */
 
 static void test_a_process_of_another_user_does_not_answer(void **state)
@@ -710,6 +801,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_process_without_a_proof_gets_nothing),
 	TEST(test_questions_do_not_add_up),
 	TEST(test_any_message_does_no_harm),
+	TEST(test_silent_connections_keep_no_process_out),
+	TEST(test_connections_of_alleged_members_keep_no_process_out),
+	TEST(test_a_question_is_read_before_its_connection_gives_way),
 	TEST(test_a_process_of_another_user_does_not_answer),
 	TEST(test_another_user_cannot_call),
 	NAMES(test_guessed_addresses_keep_no_process_out),
