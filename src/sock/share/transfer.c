@@ -517,15 +517,26 @@ int transfer_import(struct inet_sock *so, int memfd)
 	return rc;
 }
 
+/* A connection that was never here has the addresses that its twin knows. */
+static void read_addresses(struct inet_sock *so)
+{
+	if (so->local.port)
+		return;
+	so->local.addr = so->remote.addr = sock_addr_any(so);
+	(void)sock_read_local(so);
+}
+
 void transfer_lost(struct inet_sock *so)
 {
-	struct tcp_config config = tcp_config_for(so->opt, ETH_MTU, &so->remote.addr);
+	struct tcp_config config;
 	struct ring *ring;
 
 	control_assert_held();
 	control_assert_no_ring();
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
+	read_addresses(so);
+	config = tcp_config_for(so->opt, ETH_MTU, &so->remote.addr);
 	tcp_part_init(so);
 	tcp_snapshot_lost(&so->tcp.conn, &tcp_sock_engine_ops, &config, ECONNRESET);
 	so->tcp.error = ECONNRESET;

@@ -156,7 +156,34 @@ static void test_each_byte_can_be_another(void **state)
 	end();
 }
 
+/* Its owner ended before it came here: it is reset, and has the address that the kernel knows. */
+static void test_a_connection_that_never_came_has_its_address(void **state)
+{
+	int fd = sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)},
+			   known, name = {0};
+	socklen_t len = sizeof(known);
+
+	(void)state;
+	assert_int_equal(sys_bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(sys_getsockname(fd, (struct sockaddr *)&known, &len), 0);
+	assert_true(control_lock());
+	so = transfer_create(fd);
+	assert_non_null(so);
+	sock_list_add(so);
+	transfer_lost(so);
+	control_unlock();
+	len = sizeof(name);
+	assert_int_equal(sock_ops_of(&so->sk)->getsockname(sock_ref_of(so),
+							   (struct sockaddr *)&name, &len),
+			 0);
+	assert_memory_equal(&name, &known, sizeof(name));
+	assert_true(control_lock());
+	end();
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_a_connection_that_never_came_has_its_address),
 	cmocka_unit_test(test_each_byte_can_be_another),
 };
 
