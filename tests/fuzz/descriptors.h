@@ -95,7 +95,7 @@ static inline int make_descriptor(unsigned what, int right, int memory)
 	case READ_ONLY:
 		return read_only(memory);
 	case SOCKET:
-		return socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		return sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	default:
 		return copy_of(right);
 	}
