@@ -275,8 +275,11 @@ struct sock_upcalls {
 	int (*fetch)(struct sock_ref ref, nsec_t patience);
 	/* any: as fetch(), without waiting; the socket's events tell when it has arrived. */
 	void (*request)(struct sock_ref ref);
-	/* app: O_NONBLOCK of the open file, which another process may have changed. */
-	bool (*nonblock_now)(struct inet_sock *so);
+	/*
+	 * app, no ring held: O_NONBLOCK of the open file, which another process may have changed: 0 or
+	 * 1, or the error of sock_hold_cold().
+	 */
+	int (*nonblock_ask)(struct sock_ref ref);
 
 	/*
 	 * control lock: the program closed it.  True: other processes hold it, and the caller

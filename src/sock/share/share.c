@@ -415,11 +415,28 @@ int share_fetch(struct sock_ref ref, nsec_t patience)
 
 bool share_nonblock_now(struct inet_sock *so)
 {
-	int flags = sys_fcntl(sock_twin(&so->sk), F_GETFL, 0);
+	int twin, flags;
 
+	do {
+		twin = sock_twin(&so->sk);
+		flags = sys_fcntl(twin, F_GETFL, 0);
+	} while (twin != sock_twin(&so->sk)); /* closed meanwhile, and perhaps another file */
 	if (flags >= 0)
 		__atomic_store_n(&so->sk.nonblock, (flags & O_NONBLOCK) != 0, __ATOMIC_RELAXED);
 	return __atomic_load_n(&so->sk.nonblock, __ATOMIC_RELAXED);
+}
+
+/* The hold keeps the object from another socket until the flag is stored. */
+int share_nonblock_ask(struct sock_ref ref)
+{
+	struct ring *ring;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	rc = share_nonblock_now(inet_of(ref.sk));
+	ring_release_cold(ring);
+	return rc;
 }
 
 bool share_is_active(void)

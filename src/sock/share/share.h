@@ -54,8 +54,12 @@ void share_request(struct sock_ref ref);
 /* Other processes may hold sockets up to this number. any, atomic. */
 extern uint64_t share_last_id;
 
-/* app: reads O_NONBLOCK of the twin, stores it in so, returns it. */
+/*
+ * Control lock, or holder of home: reads O_NONBLOCK of the twin, stores it in so, returns it.
+ * share_nonblock_ask(): app, no ring held; 0 or 1, or the error of sock_hold_cold().
+ */
 bool share_nonblock_now(struct inet_sock *so);
+int share_nonblock_ask(struct sock_ref ref);
 
 /* any: is there any channel to another process? */
 bool share_is_active(void);

@@ -182,23 +182,24 @@ static int next(struct sock_wait *wait)
 	return rc;
 }
 
-/* O_NONBLOCK belongs to the file: another process may have changed it. */
-static bool nonblock_now(struct inet_sock *so)
+/* O_NONBLOCK belongs to the file: another process may have changed it.  0, 1, or an error. */
+static int nonblock_now(struct sock_ref ref)
 {
 	uint64_t shared = __atomic_load_n(&sock_shared_id, __ATOMIC_RELAXED);
 
-	return __builtin_expect(__atomic_load_n(&so->id, __ATOMIC_RELAXED) <= shared, 0) &&
-	       sock_upcalls.nonblock_now(so);
+	if (__builtin_expect(__atomic_load_n(&inet_of(ref.sk)->id, __ATOMIC_RELAXED) > shared, 1))
+		return 0;
+	return sock_upcalls.nonblock_ask(ref);
 }
 
-bool sock_wait_blocks_now(struct inet_sock *so)
+bool sock_wait_blocks_now(struct sock_ref ref)
 {
 	uint8_t msec = (uint8_t)(clock_now() / NSEC_PER_MSEC);
 
-	if (__atomic_load_n(&so->sk.asked_at, __ATOMIC_RELAXED) == msec)
+	if (__atomic_load_n(&ref.sk->asked_at, __ATOMIC_RELAXED) == msec)
 		return false;
-	__atomic_store_n(&so->sk.asked_at, msec, __ATOMIC_RELAXED);
-	return !nonblock_now(so);
+	__atomic_store_n(&ref.sk->asked_at, msec, __ATOMIC_RELAXED);
+	return nonblock_now(ref) != 1;
 }
 
 /* Inside a callback, nothing can arrive that a callback has to pass first. */
@@ -228,9 +229,10 @@ int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, b
 	if (!wait->ref.sk) {
 		if (__builtin_expect(sock_in_callback && receives, 0) && is_filtered(so))
 			return -EAGAIN;
-		wait->dontwait = nonblock_now(so);
-		if (wait->dontwait)
-			return 0; /* one more try, as a nonblocking call */
+		rc = nonblock_now(ref);
+		wait->dontwait = rc == 1;
+		if (rc)
+			return rc < 0 ? rc : 0; /* one more try, as a nonblocking call */
 		begin(wait, ref, events, sock_timeout(receives ? &so->rcvtimeo : &so->sndtimeo));
 	}
 	rc = next(wait);

@@ -87,10 +87,11 @@ static inline bool sock_wait_is_over(const struct sock_wait *wait)
 int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, bool fetch);
 
 /*
- * any: has another process cleared O_NONBLOCK, so that a call that would return -EAGAIN blocks?
- * Asks the kernel if other processes may have the socket, once in a millisecond.
+ * app, no ring held: has another process cleared O_NONBLOCK, so that a call that would return -EAGAIN
+ * blocks?  Asks the kernel if other processes may have the socket, once in a millisecond.  True also
+ * if the socket is gone: the next try finds that.
  */
-bool sock_wait_blocks_now(struct inet_sock *so);
+bool sock_wait_blocks_now(struct sock_ref ref);
 
 void sock_wait_finish(struct sock_wait *wait);
 
@@ -118,7 +119,7 @@ static inline bool sock_wait_may_block(const struct sock_call *call)
 
 	/* The socket may have been closed in the meantime: then the next try returns -EBADF. */
 	return __atomic_load_n(&so->id, __ATOMIC_RELAXED) <= shared &&
-	       call->dontwait == SOCK_NONBLOCKING && sock_wait_blocks_now(so);
+	       call->dontwait == SOCK_NONBLOCKING && sock_wait_blocks_now(call->ref);
 }
 
 /* holder: a receive found nothing.  Counts it if the call returns -EAGAIN. */

@@ -115,14 +115,16 @@ static void fake_request(struct sock_ref ref)
 {
 }
 
+static int fake_nonblock_rc; /* not 0: the socket is gone */
+
 /* As if it had changed in another thread. */
-static bool fake_nonblock_now(struct inet_sock *so)
+static int fake_nonblock_ask(struct sock_ref ref)
 {
-	return so->sk.nonblock;
+	return fake_nonblock_rc ? fake_nonblock_rc : ref.sk->nonblock;
 }
 
 const struct sock_upcalls sock_upcalls = {.fetch = fake_fetch,
-					  .nonblock_now = fake_nonblock_now,
+					  .nonblock_ask = fake_nonblock_ask,
 					  .request = fake_request};
 
 /* holder: reports events. */

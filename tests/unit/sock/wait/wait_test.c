@@ -254,6 +254,18 @@ static void test_another_process_has_set_o_nonblock(void **state)
 	assert_int_equal(script.tries, 2);
 }
 
+/* It is closed while the call asks for the flag. */
+static void test_a_socket_that_is_closed_has_no_flag(void **state)
+{
+	struct script script = {.says = NEVER};
+
+	sock_shared_id = so.id;
+	fake_nonblock_rc = -EBADF;
+	assert_int_equal(receive(&script), -EBADF);
+	fake_nonblock_rc = 0;
+	assert_int_equal(script.tries, 1);
+}
+
 /*
  * ---- the socket moves to another ring, process, or to the kernel
  * -------------------------------
@@ -427,6 +439,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_call_that_must_not_wait_tries_once, setup),
 	cmocka_unit_test_setup(test_it_polls_the_other_rings_once, setup),
 	cmocka_unit_test_setup(test_another_process_has_set_o_nonblock, setup),
+	cmocka_unit_test_setup(test_a_socket_that_is_closed_has_no_flag, setup),
 	cmocka_unit_test_setup(test_a_socket_that_leaves_for_the_kernel_ends_the_call, setup),
 	cmocka_unit_test_setup(test_a_socket_that_is_closed_ends_the_call, setup),
 	cmocka_unit_test_setup(test_an_exported_socket_is_fetched, setup),
