@@ -13,9 +13,9 @@
 static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1}; /* address of the loop-back port */
 static uint32_t mtu = 1500;
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t generation = 1; /* any, atomic; written with changing */
-static uint32_t concerning = 1; /* likewise: the last generation that may concern all */
-static unsigned asked;		/* any, atomic: questions about routes and senders */
+uint32_t netlink_generation_now = 1; /* any, atomic; written with changing */
+static uint32_t concerning = 1;	     /* likewise: the last generation that may concern all */
+static unsigned asked;		     /* any, atomic: questions about routes and senders */
 static uint32_t refused; /* any, atomic: the kernel accepts nothing from this sender; 0: none */
 static struct {
 	pthread_mutex_t lock;
@@ -152,27 +152,22 @@ void netlink_expire(void)
 	uint32_t next;
 
 	pthread_mutex_lock(&changing);
-	next = generation + 1;
+	next = netlink_generation_now + 1;
 	__atomic_store_n(&concerning, next, __ATOMIC_RELEASE);
-	__atomic_store_n(&generation, next, __ATOMIC_RELEASE);
+	__atomic_store_n(&netlink_generation_now, next, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&changing);
 }
 
 void fake_netlink_elsewhere(void)
 {
 	pthread_mutex_lock(&changing);
-	__atomic_store_n(&generation, generation + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&netlink_generation_now, netlink_generation_now + 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&changing);
 }
 
 unsigned fake_netlink_asked(void)
 {
 	return __atomic_load_n(&asked, __ATOMIC_ACQUIRE);
-}
-
-uint32_t netlink_generation(void)
-{
-	return __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
 }
 
 uint32_t netlink_still(uint32_t since, const struct inaddr *to)

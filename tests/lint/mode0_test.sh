@@ -15,7 +15,7 @@ calls='udp_send udp_recv tcp_send tcp_recv'
 passed='ring_poll frame_parse flow_find_slow flow_next udp_deliver udp_input tcp_deliver tcp_input
 	tcp_recv tcp_send tcp_output tcp_flush frame_build_udp frame_build_tcp dst_send ring_tx_to
 	xdp_rx_burst xdp_tx_get xdp_tx_put xdp_tx_flush mlx5_rx_burst mlx5_tx_get mlx5_tx_put
-	mlx5_tx_flush mlx5_tx_reap mlx5_refill mlx5_arm netlink_generation clock_now'
+	mlx5_tx_flush mlx5_tx_reap mlx5_refill mlx5_arm clock_now'
 
 # A line per function with its locked instructions: NAME COUNT FIRST... xchg with memory is locked
 # without a prefix.

@@ -42,10 +42,10 @@ static struct {
 	bool ready;  /* the tables are initialised, perhaps empty */
 	bool resync; /* events were lost: read the tables again */
 	const struct netlink_events *events;
-	/* any, atomic: release when the tables change, see netlink_generation() */
-	uint32_t generation;
 	uint8_t buffer[65536] __attribute__((aligned(NLMSG_ALIGNTO)));
-} nl = {.mutex = PTHREAD_MUTEX_INITIALIZER, .event_fd = -1, .request_fd = -1, .generation = 1};
+} nl = {.mutex = PTHREAD_MUTEX_INITIALIZER, .event_fd = -1, .request_fd = -1};
+
+uint32_t netlink_generation_now = 1;
 
 void netlink_lock(void)
 {
@@ -255,13 +255,13 @@ static int dump_all(void)
 /* prefix: see changes_note(). */
 static void next_generation(const struct route_prefix *prefix)
 {
-	uint32_t next = nl.generation + 1;
+	uint32_t next = netlink_generation_now + 1;
 
 	if (!next)
 		next = 1;
 	changes_note(next, prefix);
 	/* Pairs with netlink_generation(): a reader of the new value sees the new tables. */
-	__atomic_store_n(&nl.generation, next, __ATOMIC_RELEASE);
+	__atomic_store_n(&netlink_generation_now, next, __ATOMIC_RELEASE);
 }
 
 /* Mutex. */
@@ -351,12 +351,6 @@ void netlink_close(void)
 int netlink_fd(void)
 {
 	return __atomic_load_n(&nl.event_fd, __ATOMIC_RELAXED);
-}
-
-uint32_t netlink_generation(void)
-{
-	/* Pairs with next_generation(). */
-	return __atomic_load_n(&nl.generation, __ATOMIC_ACQUIRE);
 }
 
 void netlink_expire(void)
@@ -465,7 +459,7 @@ int route_get(const struct route_query *query, struct route *route)
 	int rc;
 
 	netlink_lock();
-	rc = route_lookup(query, nl.generation, route);
+	rc = route_lookup(query, netlink_generation_now, route);
 	netlink_unlock();
 	return rc;
 }

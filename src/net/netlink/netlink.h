@@ -133,11 +133,16 @@ int netlink_fd(void);
 /* Reads pending events, updates the tables, and calls the event functions without the mutex. */
 void netlink_process(void);
 
+extern uint32_t netlink_generation_now; /* atomic; with the mutex to write */
 /*
  * Changes whenever a route, rule, link or address changes; never 0; lock-free. Results that were looked up
  * under another value must be looked up again.
  */
-uint32_t netlink_generation(void);
+static inline uint32_t netlink_generation(void)
+{
+	/* Pairs with next_generation(). */
+	return __atomic_load_n(&netlink_generation_now, __ATOMIC_ACQUIRE);
+}
 /*
  * What was looked up for this destination under `generation` holds still: only routes to other
  * destinations have changed. Returns the generation up to which that is so, the latest; 0: look it

@@ -11,14 +11,6 @@
 #define CHANGES 200000
 #define RARE 97 /* one change of so many concerns the destination */
 
-static uint32_t published; /* atomic: the reader's netlink_generation() */
-
-uint32_t __wrap_netlink_generation(void);
-uint32_t __wrap_netlink_generation(void)
-{
-	return __atomic_load_n(&published, __ATOMIC_ACQUIRE);
-}
-
 /* The prefixes differ in all words, so that a mixture of two is seen. */
 static void note(uint32_t n)
 {
@@ -27,7 +19,7 @@ static void note(uint32_t n)
 	struct route_prefix far = {.addr = {.q = {~0ull, 2}}, .bits = 128};
 
 	changes_note(n, n % RARE == 0 ? &mine : n % 2 ? &other : &far);
-	__atomic_store_n(&published, n, __ATOMIC_RELEASE);
+	__atomic_store_n(&netlink_generation_now, n, __ATOMIC_RELEASE);
 }
 
 static void *read_all(void *arg)
@@ -41,7 +33,7 @@ static void *read_all(void *arg)
 		/* No change of those that concern the destination was missed. */
 		if (until)
 			*wrong += until < since || until / RARE != since / RARE;
-		since = until ? until : __wrap_netlink_generation();
+		since = until ? until : netlink_generation();
 	}
 	return NULL;
 }

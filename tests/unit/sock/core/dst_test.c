@@ -19,18 +19,11 @@ static struct route route;
 static struct link interface;
 static enum neigh_state neighbour;
 static uint8_t neighbour_mac[6];
-static uint32_t generation;
 static unsigned resolved;	  /* calls of neigh_use() */
 static bool resolves_at_once;	  /* the kernel answers before neigh_use() returns */
 static uint64_t asked_key;	  /* of sock_ring_for() */
 static struct ring *assigned;	  /* its result */
 static enum verdict link_verdict; /* of sock_link_verdict() */
-
-uint32_t __wrap_netlink_generation(void);
-uint32_t __wrap_netlink_generation(void)
-{
-	return generation;
-}
 
 static uint32_t held_until;   /* netlink_still() says so */
 static uint32_t held_since;   /* it was asked for this generation ... */
@@ -121,7 +114,7 @@ static int set_up(void **state)
 	interface = (struct link){.ifindex = IFINDEX, .mtu = 1500, .up = true, .ethernet = true};
 	neighbour = NEIGH_REACHABLE;
 	memcpy(neighbour_mac, "\x02\0\0\0\0\x09", 6);
-	generation++;
+	netlink_generation_now++;
 	held_until = 0;
 	resolved = 0;
 	resolves_at_once = false;
@@ -299,7 +292,7 @@ static void test_a_change_of_the_network_makes_it_stale(void **state)
 	assert_false(dst_fresh(&dst));
 	use();
 	assert_true(dst_fresh(&dst));
-	generation++;
+	netlink_generation_now++;
 	assert_false(dst_fresh(&dst));
 	use();
 	dst_expire(&dst);
@@ -314,20 +307,20 @@ static void test_a_change_of_other_routes_does_not(void **state)
 
 	(void)state;
 	use();
-	since = generation;
-	generation += 3;
-	held_until = generation;
+	since = netlink_generation_now;
+	netlink_generation_now += 3;
+	held_until = netlink_generation_now;
 	assert_true(dst_fresh(&dst));
 	assert_int_equal(held_since, since);
 	assert_true(addr_eq(&held_to, &destination));
 	/* From here on it counts from there. */
 	held_until = 0;
 	assert_true(dst_fresh(&dst));
-	generation++;
+	netlink_generation_now++;
 	assert_false(dst_fresh(&dst));
 	/* What was never found, or shall be found again, is not asked for. */
 	use();
-	held_until = generation;
+	held_until = netlink_generation_now;
 	dst_expire(&dst);
 	assert_false(dst_fresh(&dst));
 }
@@ -338,7 +331,7 @@ static void test_a_change_while_it_is_found_counts(void **state)
 	struct dst_found found = find(&query);
 
 	(void)state;
-	generation++; /* after the tables were read, before the result is used */
+	netlink_generation_now++; /* after the tables were read, before the result is used */
 	assert_true(ring_hold(rings[0], HOLD_YIELD));
 	assert_int_equal(dst_apply(&dst, rings[0], &query.to, &found, &headers), 0);
 	ring_release(rings[0], HOLD_YIELD);
