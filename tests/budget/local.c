@@ -11,7 +11,7 @@
 
 #include "ring/local/byte_ring.h"
 #include "ring/local/notice.h"
-#include "ring/local/record_quick.h"
+#include "tests/lib/record_read.h"
 #include "tests/check.h"
 #include "tools/bench/steps.h"
 

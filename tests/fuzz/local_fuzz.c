@@ -13,7 +13,7 @@
 
 #include "ring/local/byte_ring.h"
 #include "ring/local/notice.h"
-#include "ring/local/record_quick.h"
+#include "tests/lib/record_read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -118,7 +118,7 @@ static inline size_t byte_ring_write_at_once(struct byte_ring_writer *w, const v
 
 	/* A side that is broken, finished or closed has no space_to. */
 	if (__builtin_expect(n - 1 >= w->capacity - at || w->tail + n > w->space_to, 0) ||
-	    __builtin_expect(!user_copy(w->data + at, from, n), 0))
+	    __builtin_expect(!user_copy_short(w->data + at, from, n), 0))
 		return 0;
 	w->tail += n;
 	/* release: pairs with see_tail() and byte_ring_read_at_once(): the bytes are there */

@@ -37,58 +37,86 @@ static inline void record_commit(const struct record_ring_writer *w, uint64_t po
 }
 
 /* The place of a header; the bytes follow it. */
-static inline struct record_header *record_at(uint8_t *data, uint32_t cell)
+static inline struct record_header *record_at(uint8_t *data, uint64_t cell)
 {
-	return (void *)(data + (size_t)cell * RECORD_CELL);
+	return (void *)(data + cell * RECORD_CELL);
 }
 
-/* Writes a record as record_ring_write() does.  0, -EFAULT, or -EAGAIN. */
+/*
+ * Writes a record as record_ring_write() does, if nobody has written since this writer, and there is
+ * room before the end of the ring.  0, -EFAULT, or -EAGAIN.
+ *
+ * Then the last reservation is this writer's own, and was committed, so it needs no description; its
+ * position is known, and so is the room.  len: RECORD_MAX at most.
+ */
 static inline __attribute__((always_inline)) int
-record_ring_write_at_once(struct record_ring_writer *w, const struct record_header *header,
-			  const void *from, size_t len)
+record_ring_write_next(struct record_ring_writer *w, const struct record_header *header,
+		       const void *from, size_t len)
 {
-	/* acquire: pairs with see_head(), and with the exchange below: words are described once */
-	uint64_t head = __atomic_load_n(&w->head, __ATOMIC_ACQUIRE);
-	uint64_t tail = __atomic_load_n(&w->shared->tail, __ATOMIC_ACQUIRE);
-	uint64_t used = ((tail >> TAIL_SHIFT) - head) & TAIL_MASK, end = head + used;
-	uint64_t last = end - cells_of(tail);
-	uint32_t n = record_ring_cells(len), cell = (uint32_t)end & (w->cells - 1);
+	uint64_t n = (len + sizeof(*header) + RECORD_CELL - 1) / RECORD_CELL, tail = w->tail;
+	uint64_t begin = w->end, end = begin + n, cell = begin & w->mask;
+	uint64_t next = end << TAIL_SHIFT | n << WRITER_BITS | w->number;
 	struct record_header *to = record_at(w->data, cell);
-	bool good;
 
-	if (unlikely(len > RECORD_MAX) || unlikely(used >= load(&w->limit)) ||
-	    unlikely(used + n > w->cells) || unlikely(cell + n > w->cells) ||
-	    unlikely(lap_of(load(&w->shared->word[last & (w->cells - 1)])) <
-		     lap_at(w->shift, last)))
+	if (unlikely(end > w->until))
 		return -EAGAIN;
 	RECORD_STEP();
-	/* release: pairs with the loads of the tail: the word of the reservation before is described */
-	if (unlikely(!__atomic_compare_exchange_n(&w->shared->tail, &tail,
-						  make_tail(end + n, n, w->number), false,
+	/* release: pairs with the loads of the tail: the record before is committed */
+	if (unlikely(!__atomic_compare_exchange_n(&w->shared->tail, &tail, next, false,
 						  __ATOMIC_RELEASE, __ATOMIC_RELAXED)))
 		return -EAGAIN;
+	w->tail = next;
+	w->end = end;
 	RECORD_STEP();
 	*to = *header;
 	to->len = (uint16_t)len;
 	RECORD_STEP();
-	good = user_copy(to + 1, from, len);
+	if (unlikely(!user_copy_short(to + 1, from, len))) {
+		record_commit(w, begin, (uint32_t)n, RECORD_VOID);
+		return -EFAULT;
+	}
 	RECORD_STEP();
-	record_commit(w, end, n, good ? RECORD_COMMITTED : RECORD_VOID);
-	return good ? 0 : -EFAULT;
+	/* release: pairs with the loads of words by the reader: the record is there */
+	__atomic_store_n(&w->words[cell], w->word | n << WRITER_BITS, __ATOMIC_RELEASE);
+	return 0;
 }
 
-/* Reader: the quick reads go on from here, to the end of the ring at most. */
+/* The same when others write, too, and round the end of the ring. */
+int record_ring_write_among(struct record_ring_writer *w, const struct record_header *header,
+			    const void *from, size_t len);
+
+/* Writes a record as record_ring_write() does.  0, -EFAULT, or -EAGAIN: nothing was done. */
+static inline __attribute__((always_inline)) int
+record_ring_write_at_once(struct record_ring_writer *w, const struct record_header *header,
+			  const void *from, size_t len)
+{
+	int rc;
+
+	if (unlikely(len > RECORD_MAX))
+		return -EAGAIN;
+	rc = record_ring_write_next(w, header, from, len);
+	return __builtin_expect(rc == -EAGAIN, 0) ? record_ring_write_among(w, header, from, len)
+						  : rc;
+}
+
+/*
+ * Reader: the quick reads go on from here, to the end of the ring at most; not after reservations that
+ * were passed over (then head is not next), nor where a writer has died.
+ */
 static inline void record_ring_renew_pause(struct record_ring_reader *r)
 {
 	uint64_t end = (r->next | (r->cells - 1)) + 1;
 
+	r->lap = make_word(lap_at(r->shift, r->next), RECORD_COMMITTED, 0, 0) >> TAIL_SHIFT;
 	if (end > r->next + RECORD_STRIDE)
 		end = r->next + RECORD_STRIDE;
 	r->pause = end < r->stop ? end : r->stop;
+	if (unlikely(r->broken | r->peeked | r->any_dead) || unlikely(r->head != r->next))
+		r->pause = 0;
 }
 
 /*
- * Reader: record_ring_read_at_once() reads RECORD_STRIDE cells at most, and nothing from this position
+ * Reader: record_ring_take_at_once() takes RECORD_STRIDE cells at most, and nothing from this position
  * on: then a record has to be read by the functions of record_ring.h.  UINT64_MAX: no position.
  */
 static inline void record_ring_pause_at(struct record_ring_reader *r, uint64_t position)
@@ -109,40 +137,56 @@ static inline uint64_t record_ring_end(const struct record_ring_reader *r)
 	return end - r->head > r->cells ? r->head + r->cells : end;
 }
 
+/* The record that record_ring_look_at_once() found. */
+struct record_seen {
+	const struct record_header *at; /* shared: what is read may change after that */
+	uint64_t end;			/* the position after it */
+	uint64_t len;
+};
+
+/* Reader: looks at the next record.  False: leave it to the functions of record_ring.h. */
+static inline __attribute__((always_inline)) bool
+record_ring_look_at_once(const struct record_ring_reader *r, struct record_seen *seen)
+{
+	uint64_t next = r->next, cell = next & r->mask, n;
+	/* acquire: pairs with record_commit(): what a committed record has, and all before it */
+	uint64_t word = __atomic_load_n(&r->words[cell], __ATOMIC_ACQUIRE);
+
+	n = word >> WRITER_BITS & ((1u << CELLS_BITS) - 1);
+	seen->end = next + n;
+	if (unlikely(word >> TAIL_SHIFT != r->lap) || unlikely(seen->end > r->pause))
+		return false;
+	seen->at = record_at(r->data, cell);
+	seen->len = __atomic_load_n(&seen->at->len, __ATOMIC_RELAXED);
+	return __builtin_expect(record_ring_cells(seen->len) == n && seen->len <= RECORD_MAX, 1);
+}
+
+/* Its header, read once. */
+static inline struct record_header record_ring_seen_header(const struct record_seen *seen)
+{
+	struct record_header header = *seen->at;
+
+	/* The compiler must not read it a second time, when another may have changed it. */
+	__asm__ volatile("" ::: "memory");
+	return header;
+}
+
 /*
- * Copies the next record's bytes, as many as fit, and its header, and consumes it.  Returns the
- * number of bytes that were copied, or -EAGAIN; *header has any value then.
+ * Reader: copies the bytes of the record that was looked at, as many as fit, and consumes it.  Returns
+ * their number, or -EAGAIN: they cannot be written, and it is still there.
  */
 static inline __attribute__((always_inline)) ssize_t
-record_ring_read_at_once(struct record_ring_reader *r, struct record_header *header, void *to,
+record_ring_take_at_once(struct record_ring_reader *r, const struct record_seen *seen, void *to,
 			 size_t size)
 {
-	uint64_t next = r->next;
-	uint32_t cell = (uint32_t)next & (r->cells - 1);
-	/* acquire: pairs with record_commit(): what a committed record has, and all before it */
-	uint64_t word = __atomic_load_n(&r->shared->word[cell], __ATOMIC_ACQUIRE);
-	const struct record_header *from = record_at(r->data, cell);
-	uint32_t n = cells_of(word);
-	size_t len;
+	size_t len = seen->len < size ? seen->len : size;
 
-	if (unlikely(word >> TAIL_SHIFT !=
-		     (lap_at(r->shift, next) << STATE_BITS | RECORD_COMMITTED)) ||
-	    unlikely(r->broken | r->peeked | r->any_dead) || unlikely(r->head != next) ||
-	    unlikely(next + n > r->pause))
-		return -EAGAIN; /* where head is not next, reservations were passed over */
-	*header = *from;
-	/* The compiler must not read the header a second time, when another may have changed it. */
-	__asm__ volatile("" ::: "memory");
-	len = header->len;
-	if (unlikely(record_ring_cells(len) != n) || unlikely(len > RECORD_MAX))
+	if (unlikely(!user_copy_short(to, seen->at + 1, len)))
 		return -EAGAIN;
-	if (len > size)
-		len = size;
-	if (unlikely(!user_copy(to, from + 1, len)))
-		return -EAGAIN;
-	r->head = r->next = next + n;
+	r->next = seen->end;
 	/* release: pairs with see_head(): what is before it is not read any more */
-	__atomic_store_n(&r->shared->head, next + n, __ATOMIC_RELEASE);
+	__atomic_store_n(&r->shared->head, seen->end, __ATOMIC_RELEASE);
+	r->head = seen->end;
 	return (ssize_t)len;
 }
 

@@ -26,7 +26,9 @@ int record_ring_init(struct record_ring_reader *r, struct record_ring_shared *sh
 					 .shift = (uint32_t)__builtin_ctz(cells),
 					 .head = cells,
 					 .next = cells,
-					 .stop = UINT64_MAX};
+					 .stop = UINT64_MAX,
+					 .words = shared->word,
+					 .mask = cells - 1};
 	record_ring_renew_pause(r);
 	store(&shared->tail, make_tail(cells, 0, 0));
 	store(&shared->head, cells);
@@ -78,6 +80,7 @@ void record_ring_writer_gone(struct record_ring_reader *r, uint32_t number)
 		return;
 	r->dead[number / 64] |= 1ull << number % 64;
 	r->any_dead = true;
+	r->pause = 0;
 	if (end - r->head <= r->cells)
 		r->dead_end = end;
 	else
@@ -181,6 +184,7 @@ static __attribute__((noinline)) bool look_at_holes(struct record_ring_reader *r
 /* A reservation at next: skipped if its writer is gone, else passed over. */
 static void pass(struct record_ring_reader *r, uint32_t cells, uint32_t writer)
 {
+	r->pause = 0;
 	if (!is_gone(r, writer))
 		r->holes[r->n_holes++] =
 			(struct record_hole){.position = r->next, .cells = cells, .writer = writer};
@@ -190,6 +194,7 @@ static void pass(struct record_ring_reader *r, uint32_t cells, uint32_t writer)
 static bool break_ring(struct record_ring_reader *r)
 {
 	r->broken = true;
+	r->pause = 0;
 	return false;
 }
 
@@ -257,13 +262,16 @@ int record_ring_peek(struct record_ring_reader *r)
 		return -EPROTO;
 	if (unlikely(r->n_holes) && look_at_holes(r)) {
 		r->peeked = true;
+		r->pause = 0;
 		return 0;
 	}
 	while (r->n_holes < RECORD_HOLES && look_at_next(r, &found))
 		;
 	r->peeked = found;
-	if (found)
+	if (found) {
+		r->pause = 0;
 		return 0;
+	}
 	if (r->broken)
 		return -EPROTO;
 	publish_head(r);
@@ -361,7 +369,7 @@ void record_ring_close(struct record_ring_reader *r)
 	struct record_ring_writer self;
 
 	if (record_ring_writer_open(&self, r->shared, r->cells, RECORD_READER)) {
-		r->broken = true;
+		break_ring(r);
 		return;
 	}
 	for (int i = 0; i < RECORD_ATTEMPTS; i++) {
@@ -376,7 +384,7 @@ void record_ring_close(struct record_ring_reader *r)
 						__ATOMIC_RELEASE, __ATOMIC_RELAXED))
 			return;
 	}
-	r->broken = true; /* only one that does nothing else wins so often */
+	break_ring(r); /* only one that does nothing else wins so often */
 }
 
 bool record_ring_is_drained(const struct record_ring_reader *r)

@@ -12,8 +12,9 @@
  *	word	of a cell: the lap in which a record began there, its state, cells, writer.
  *		The word of an earlier lap is a free one: no word is ever cleared.
  *
- * Role		record_ring_write(): any thread of any writer.  The reader's functions: one
- *		thread at a time (the holder of the socket's home ring).
+ * Role		writers: one thread of each process at a time (the holder of the ring that sends), to
+ *		the end of its call: what it has reserved is committed when the next call begins.
+ *		The reader's functions: one thread at a time (the holder of the socket's home).
  * Lifetime	a struct record_ring_shared is in a segment, zero before record_ring_init().
  *		The reader gives each writer (a process) a number, and takes it back after the
  *		process has gone.  What the writer had committed is delivered, what it
@@ -75,8 +76,14 @@ struct record_ring_writer {
 	uint8_t *data;
 	uint32_t cells, shift;
 	uint32_t number;
-	/* any thread of this process, atomic: the last valid ones */
-	uint64_t head, limit;
+	uint64_t head, limit; /* the last valid ones */
+	/* for record_ring_write_at_once(), which goes on where this writer has written last */
+	uint64_t *words;
+	uint64_t mask;	/* of positions */
+	uint64_t tail;	/* as it was then */
+	uint64_t end;	/* its position */
+	uint64_t until; /* a record that ends here, or before, has room in this lap; 0: not known */
+	uint64_t word;	/* of a record in this lap, without its number of cells */
 };
 
 /* A reservation that was passed over. */
@@ -105,7 +112,11 @@ struct record_ring_reader {
 	uint64_t next;	   /* the first position that was not looked at */
 	uint64_t dead_end; /* the reservations of dead writers are before it */
 	struct record_found record;
-	uint64_t pause; /* record_ring_read_at_once() does not go on from here, nor round the end */
+	/* for record_ring_look_at_once() */
+	const uint64_t *words;
+	uint64_t mask;	/* of positions */
+	uint64_t pause; /* it does not go on from here, nor round the end; 0: not at all */
+	uint64_t lap;	/* of next, and committed: the upper bits of a word before pause */
 	uint64_t stop;	/* the position of record_ring_pause_at(), or UINT64_MAX: record_quick.h */
 	int in_hole;	/* the index of the hole that record was, or -1 */
 	struct record_hole holes[RECORD_HOLES];

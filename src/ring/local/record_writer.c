@@ -29,25 +29,36 @@ int record_ring_writer_open(struct record_ring_writer *w, struct record_ring_sha
 					 .shift = (uint32_t)__builtin_ctz(cells),
 					 .number = number,
 					 .head = head,
-					 .limit = load(&shared->limit)};
+					 .limit = load(&shared->limit),
+					 .words = shared->word,
+					 .mask = cells - 1};
 	return 0;
+}
+
+/* How far record_ring_write_next() can go on from w->end. */
+static void renew_room(struct record_ring_writer *w)
+{
+	uint64_t room = w->head + (w->limit < w->cells ? w->limit : w->cells);
+	uint64_t lap_end = (w->end | (w->cells - 1)) + 1;
+
+	w->until = room < lap_end ? room : lap_end;
+	w->word = make_word(lap_at(w->shift, w->end), RECORD_COMMITTED, 0, w->number);
 }
 
 /* The head and the limit as they are now; returns the head. */
 static __attribute__((noinline)) uint64_t see_head(struct record_ring_writer *w)
 {
 	/* acquire: pairs with publish_head(): the reader has copied what is before the head */
-	uint64_t head = __atomic_load_n(&w->shared->head, __ATOMIC_ACQUIRE);
-
-	store(&w->limit, load(&w->shared->limit));
-	/* release: pairs with reserve(): another thread may use the head that this one saw */
-	__atomic_store_n(&w->head, head, __ATOMIC_RELEASE);
-	return head;
+	w->head = __atomic_load_n(&w->shared->head, __ATOMIC_ACQUIRE);
+	w->limit = load(&w->shared->limit);
+	if (w->until)
+		renew_room(w);
+	return w->head;
 }
 
 static inline bool fits(const struct record_ring_writer *w, uint64_t used, uint32_t n)
 {
-	return used < load(&w->limit) && used + n <= w->cells;
+	return used < w->limit && used + n <= w->cells;
 }
 
 void record_describe(struct record_ring_writer *w, uint64_t tail, uint64_t end)
@@ -78,13 +89,12 @@ static inline bool is_closed(uint64_t tail)
 
 int record_reserve(struct record_ring_writer *w, uint32_t n, uint64_t *position)
 {
-	/* acquire: pairs with see_head() of another thread */
-	uint64_t head = __atomic_load_n(&w->head, __ATOMIC_ACQUIRE);
+	uint64_t head = w->head;
 
 	for (int i = 0; i < RECORD_ATTEMPTS; i++) {
 		/* acquire: pairs with the exchange below: a word it described is not described twice */
 		uint64_t tail = __atomic_load_n(&w->shared->tail, __ATOMIC_ACQUIRE);
-		uint64_t end = position_of(tail, head);
+		uint64_t end = position_of(tail, head), next;
 
 		if (unlikely(is_closed(tail)))
 			return -EPIPE;
@@ -103,10 +113,13 @@ int record_reserve(struct record_ring_writer *w, uint32_t n, uint64_t *position)
 		 * release: pairs with the load above, and in look_at_tail(): the word of the
 		 * reservation before is described
 		 */
-		if (__atomic_compare_exchange_n(&w->shared->tail, &tail,
-						make_tail(end + n, n, w->number), false,
+		next = make_tail(end + n, n, w->number);
+		if (__atomic_compare_exchange_n(&w->shared->tail, &tail, next, false,
 						__ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
 			*position = end;
+			w->tail = next;
+			w->end = end + n;
+			renew_room(w);
 			return 0;
 		}
 	}
@@ -181,6 +194,15 @@ static __attribute__((noinline)) int write_slowly(struct record_ring_writer *w,
 	return record_fill(w, position, header, iov, iovcnt, len, state) ? 0 : -EFAULT;
 }
 
+int record_ring_write_among(struct record_ring_writer *w, const struct record_header *header,
+			    const void *from, size_t len)
+{
+	struct iovec iov = {(void *)(uintptr_t)from, len};
+	int rc = write_slowly(w, header, &iov, 1, len, RECORD_COMMITTED);
+
+	return rc && rc != -EFAULT ? -EAGAIN : rc;
+}
+
 int record_ring_write(struct record_ring_writer *w, const struct record_header *header,
 		      const struct iovec *iov, int iovcnt, size_t len)
 {
@@ -189,7 +211,7 @@ int record_ring_write(struct record_ring_writer *w, const struct record_header *
 	if (unlikely(len > RECORD_MAX))
 		return -EMSGSIZE;
 	if (__builtin_expect(iovcnt == 1, 1))
-		rc = record_ring_write_at_once(w, header, iov->iov_base, len);
+		rc = record_ring_write_next(w, header, iov->iov_base, len);
 	if (__builtin_expect(rc != -EAGAIN, 1))
 		return rc;
 	return drop(w, write_slowly(w, header, iov, iovcnt, len, RECORD_COMMITTED));

@@ -42,32 +42,58 @@ QUICK_INLINE ssize_t send_at_once(struct inet_sock *so, const void *buf, size_t 
 	return (ssize_t)len;
 }
 
+static __attribute__((noinline)) bool hears6(const struct local_udp *l, const struct inet_sock *so,
+					     const struct record_seen *seen)
+{
+	struct record_header header = record_ring_seen_header(seen);
+
+	return local_hears_record(l, so, &header);
+}
+
+/* As local_hears_record(). */
+static inline bool hears(const struct local_udp *l, const struct inet_sock *so,
+			 const struct record_seen *seen)
+{
+	if (!so->udp.connected)
+		return true;
+	if (__builtin_expect(so->family != AF_INET, 0))
+		return hears6(l, so, seen);
+	return __atomic_load_n(&seen->at->from_port, __ATOMIC_RELAXED) == so->remote.port &&
+	       __atomic_load_n(&seen->at->from, __ATOMIC_RELAXED) == addr_v4_of(&so->remote.addr);
+}
+
+/* The sender, whom the program asks for.  False: it cannot be told, or is not heard. */
+static inline bool tell_sender(const struct local_udp *l, const struct inet_sock *so,
+			       const struct record_seen *seen, struct sockaddr_in *from)
+{
+	struct record_header header = record_ring_seen_header(seen);
+
+	*from = (struct sockaddr_in){.sin_family = AF_INET,
+				     .sin_port = header.from_port,
+				     .sin_addr.s_addr = header.from};
+	return local_hears_record(l, so, &header) && local_is_possible(l, &header);
+}
+
 /*
- * A datagram that the socket does not hear, or that is too long to be given a length, is none; nor is
- * one whose sender is told and cannot be.
+ * A datagram that the socket does not hear, or whose sender is told and cannot be, is for the other way,
+ * which drops it.
  */
 QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 				  struct sockaddr_in *from)
 {
 	struct local_udp *l = so->udp.local;
-	struct record_header header;
+	struct record_seen seen;
 	ssize_t n;
 
 	if (so->udp.head || so->noted | so->told || !l || !l->segment.base ||
 	    (from && so->family != AF_INET))
 		return -EAGAIN;
-	n = record_ring_read_at_once(&l->reader, &header, buf, len);
-	if (__builtin_expect(n < 0, 0))
+	if (__builtin_expect(!record_ring_look_at_once(&l->reader, &seen), 0) ||
+	    __builtin_expect(!(from ? tell_sender(l, so, &seen, from) : hears(l, so, &seen)), 0))
 		return -EAGAIN;
-	if (__builtin_expect(!local_hears_record(l, so, &header), 0))
-		return -EAGAIN;
-	if (from && __builtin_expect(!local_is_possible(l, &header), 0))
-		return -EAGAIN;
-	if (from)
-		*from = (struct sockaddr_in){.sin_family = AF_INET,
-					     .sin_port = header.from_port,
-					     .sin_addr.s_addr = header.from};
-	udp_count_in(so, 1, header.len);
+	n = record_ring_take_at_once(&l->reader, &seen, buf, len);
+	if (__builtin_expect(n >= 0, 1))
+		udp_count_in(so, 1, (uint32_t)seen.len);
 	return n;
 }
 

@@ -58,9 +58,11 @@ QUICK_INLINE ssize_t quick_send_mode(int fd, const void *buf, size_t len, int fl
 		goto other;
 	if (__builtin_expect(quick_is_here(ref, ring, ready), 1))
 		n = at_once(inet_of(ref.sk), buf, len, to ? &addr : NULL);
-	ring_release_clean(ring, mode);
-	if (__builtin_expect(n >= 0, 1))
+	if (__builtin_expect(n >= 0, 1)) {
+		ring_release_clean(ring, mode); /* here, too: n is not asked again */
 		return n;
+	}
+	ring_release_clean(ring, mode);
 other:
 	return to ? sock_hooks.sendto(fd, buf, len, flags, to, to_len)
 		  : sock_hooks.send(fd, buf, len, flags);
@@ -88,8 +90,8 @@ QUICK_INLINE ssize_t quick_recv_mode(int fd, void *buf, size_t len, int flags,
 		goto other;
 	if (__builtin_expect(quick_is_here(ref, ring, ready), 1))
 		n = at_once(inet_of(ref.sk), buf, len, from ? &addr : NULL);
-	ring_release_clean(ring, mode);
 	if (__builtin_expect(n >= 0, 1)) {
+		ring_release_clean(ring, mode); /* here, too: n is not asked again */
 		if (!from || __builtin_expect((!name_len || user_copy16(from, &addr)) &&
 						      user_store32(from_len, name_len),
 					      1))
@@ -97,6 +99,7 @@ QUICK_INLINE ssize_t quick_recv_mode(int fd, void *buf, size_t len, int flags,
 		errno = EFAULT;
 		return -1;
 	}
+	ring_release_clean(ring, mode);
 other:
 	return from ? sock_hooks.recvfrom(fd, buf, len, flags, from, from_len)
 		    : sock_hooks.recv(fd, buf, len, flags);

@@ -54,42 +54,61 @@ static int teardown(void **state)
 	return 0;
 }
 
+typedef bool (*copy_fn)(void *to, const void *from, size_t n);
+
+static bool copy_short(void *to, const void *from, size_t n)
+{
+	return user_copy_short(to, from, n);
+}
+
 /* Copies all lengths, up to the ends of the mapped memory on both sides. */
-static void test_copies_what_is_there(void **state)
+static void copy_what_is_there(copy_fn copy)
 {
 	char buf[PAGE + 2];
 
-	(void)state;
-	watch();
 	for (size_t n = 0; n <= PAGE; n += n < 700 ? 1 : 97) {
 		memset(buf, 'x', sizeof(buf));
-		assert_true(user_copy(buf + 1, fixed + PAGE - n, n));
+		assert_true(copy(buf + 1, fixed + PAGE - n, n));
 		assert_memory_equal(buf + 1, fixed + PAGE - n, n);
 		assert_int_equal(buf[0], 'x');
 		assert_int_equal(buf[n + 1], 'x');
-		assert_true(user_copy(page + PAGE - n, buf + 1, n));
+		assert_true(copy(page + PAGE - n, buf + 1, n));
 		assert_memory_equal(page + PAGE - n, buf + 1, n);
 	}
 	assert_int_equal(fixes, 0);
 }
 
-static void test_tells_what_is_not_there(void **state)
+static void test_copies_what_is_there(void **state)
+{
+	(void)state;
+	watch();
+	copy_what_is_there(user_copy);
+	copy_what_is_there(copy_short);
+}
+
+static void look_for_what_is_not_there(copy_fn copy)
 {
 	static char buf[2 * PAGE];
 
-	(void)state;
-	watch();
 	for (size_t n = 1; n <= PAGE; n += n < 700 ? 1 : 97) {
-		assert_false(user_copy(buf, page + PAGE, n));
-		assert_false(user_copy(buf, page + PAGE - n + 1, n));
-		assert_false(user_copy(page + PAGE - n + 1, buf, n));
-		assert_false(user_copy(fixed, buf, n));
+		assert_false(copy(buf, page + PAGE, n));
+		assert_false(copy(buf, page + PAGE - n + 1, n));
+		assert_false(copy(page + PAGE - n + 1, buf, n));
+		assert_false(copy(fixed, buf, n));
 	}
 	assert_true(fixes > 0);
 	/* A fault ends a copy of several pages. */
 	fixes = 0;
-	assert_false(user_copy(buf, page + PAGE, PAGE));
+	assert_false(copy(buf, page + PAGE, PAGE));
 	assert_in_range(fixes, 1, 2);
+}
+
+static void test_tells_what_is_not_there(void **state)
+{
+	(void)state;
+	watch();
+	look_for_what_is_not_there(user_copy);
+	look_for_what_is_not_there(copy_short);
 }
 
 static void test_words(void **state)

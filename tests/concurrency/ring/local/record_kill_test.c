@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "ring/local/record_quick.h"
+#include "tests/lib/record_read.h"
 #include "pair.h"
 
 #define CELLS RECORD_CELLS_MIN

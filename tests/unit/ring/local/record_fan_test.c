@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ring/local/record_quick.h"
+#include "tests/lib/record_read.h"
 #include "ring/local/segment.h"
 #include "vma_test.h"
 

@@ -9,6 +9,7 @@
 
 #include "ring/local/segment.h"
 #include "tests/guard.h"
+#include "tests/lib/record_read.h"
 #include "vma_test.h"
 
 #define CELLS RECORD_CELLS_MIN
@@ -327,43 +328,89 @@ static void test_a_short_buffer_cuts_a_record_that_is_taken_at_once(void **state
 	assert_int_equal(recv_one(), 2);
 }
 
-/* What the quick way must leave alone. */
-static void test_the_quick_way_does_nothing_else(void **state)
+static void test_the_quick_way_in_leaves_alone_what_is_long_or_has_no_room(void **state)
 {
 	struct record_header header = {};
-	struct record_header *first = (void *)(shared->word + CELLS);
 	uint64_t tail;
 
-	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
-	/* a tail without a description; too long; full */
-	assert_int_equal(record_ring_write_at_once(&writer[0], &header, bytes, 10), -EAGAIN);
-	assert_int_equal(send_from(&writer[0], 1, 10), 0);
-	tail = shared->tail;
-	WORD(CELLS) = 0; /* reserved only */
-	assert_int_equal(record_ring_write_at_once(&writer[0], &header, bytes, 10), -EAGAIN);
-	WORD(CELLS) = 1ull << 23 | 1ull << 21 | 1u << 10;
+	record_ring_set_limit(r, 1);
+	assert_int_equal(record_ring_writer_open(&writer[0], shared, CELLS, 0), 0);
 	assert_int_equal(record_ring_write_at_once(&writer[0], &header, bytes, RECORD_MAX + 1),
 			 -EAGAIN);
-	writer[0].limit = 1;
+	assert_int_equal(record_ring_write_at_once(&writer[0], &header, bytes, SIZE_MAX), -EAGAIN);
+	assert_int_equal(shared->tail >> 21, CELLS);
+	assert_int_equal(record_ring_write_at_once(&writer[0], &header, bytes, 10), 0);
+	tail = shared->tail;
 	assert_int_equal(record_ring_write_at_once(&writer[0], &header, bytes, 10), -EAGAIN);
 	assert_int_equal(shared->tail, tail);
 	assert_int_equal(record_ring_dropped(r), 0);
-	/* peeked; a writer has gone; a length that is not the word's; broken */
-	assert_int_equal(record_ring_peek(r), 0);
+}
+
+/* It describes the reservation of another that is not committed yet, and believes its own only. */
+static void test_the_quick_way_in_describes_what_others_reserve(void **state)
+{
+	assert_int_equal(send_from(&writer[0], 1, 10), 0);
+	assert_int_equal(send_from(&writer[1], 2, 10), 0);
+	WORD(CELLS + 1) = 0; /* reserved only */
+	assert_int_equal(send_from(&writer[0], 3, 10), 0);
+	assert_int_equal(WORD(CELLS + 1), 1ull << 23 | 1u << 10 | 1);
+	assert_int_equal(send_from(&writer[0], 4, 10), 0);
+	assert_int_equal(recv_one(), 1);
+	assert_int_equal(recv_one(), 3);
+	assert_int_equal(r->n_holes, 1);
+	assert_int_equal(recv_one(), 4);
+}
+
+/* The head, and with it the room, goes back: what is written stays within the ring. */
+static void test_a_head_that_cannot_be_moves_no_record_out_of_the_ring(void **state)
+{
+	static const uint64_t heads[] = {0, 1, UINT64_MAX, UINT64_MAX - CELLS, 1ull << 63};
+
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+		assert_int_equal(record_ring_init(r, shared, CELLS, CELLS), 0);
+		assert_int_equal(record_ring_writer_open(&writer[0], shared, CELLS, 0), 0);
+		for (unsigned n = 0; n < 3 * CELLS; n++) {
+			(void)send_from(&writer[0], 1, 200);
+			shared->head = heads[i];
+			(void)record_ring_has_room(&writer[0], 0); /* it sees the head */
+			assert_true(writer[0].until <= (writer[0].end | (CELLS - 1)) + 1);
+		}
+	}
+}
+
+static void test_the_quick_way_out_leaves_alone_what_needs_care(void **state)
+{
+	struct record_header header = {};
+	struct record_header *first = (void *)(shared->word + CELLS);
+
 	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
-	r->peeked = false;
-	r->any_dead = true;
-	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
-	r->any_dead = false;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(send_from(&writer[i / 3], (uint16_t)(i + 1), 10), 0);
+	/* a length that is not the word's */
 	first->len = 33;
 	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
 	first->len = 10;
-	r->broken = true;
-	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
-	r->broken = false;
-	assert_int_equal(shared->head, CELLS);
 	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), 10);
-	assert_int_equal(shared->head, CELLS + 1);
+	/* one that was peeked */
+	assert_int_equal(record_ring_peek(r), 0);
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	record_ring_consume(r);
+	/* a writer has gone, of which something is there */
+	record_ring_writer_gone(r, 1);
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	record_ring_pause_at(r, UINT64_MAX);
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	assert_int_equal(recv_one(), 3);
+	assert_int_equal(recv_one(), 4);
+	assert_int_equal(shared->head, CELLS + 4);
+	/* a spoilt ring */
+	assert_int_equal(send_from(&writer[0], 5, 10), 0);
+	assert_int_equal(recv_one(), 5);
+	WORD(CELLS + 5) = 9ull << 23 | 1ull << 21 | 1u << 10;
+	assert_int_equal(record_ring_peek(r), -EPROTO);
+	WORD(CELLS + 5) = 1ull << 23 | 1ull << 21 | 1u << 10;
+	record_ring_pause_at(r, UINT64_MAX);
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
 }
 
 /* Of a reservation that was passed over, the record comes first when it is committed. */
@@ -449,7 +496,15 @@ static const struct CMUnitTest tests[] = {
 					close_all),
 	cmocka_unit_test_setup_teardown(test_a_short_buffer_cuts_a_record_that_is_taken_at_once,
 					open_all, close_all),
-	cmocka_unit_test_setup_teardown(test_the_quick_way_does_nothing_else, open_all, close_all),
+	cmocka_unit_test_setup_teardown(
+		test_the_quick_way_in_leaves_alone_what_is_long_or_has_no_room, open_all,
+		close_all),
+	cmocka_unit_test_setup_teardown(test_the_quick_way_in_describes_what_others_reserve,
+					open_quick, close_all),
+	cmocka_unit_test_setup_teardown(test_a_head_that_cannot_be_moves_no_record_out_of_the_ring,
+					open_quick, close_all),
+	cmocka_unit_test_setup_teardown(test_the_quick_way_out_leaves_alone_what_needs_care,
+					open_all, close_all),
 	cmocka_unit_test_setup_teardown(test_a_hole_is_not_overtaken_by_the_quick_way, open_quick,
 					close_all),
 };
