@@ -22,6 +22,16 @@ void byte_ring_init(struct byte_ring_shared *shared, uint32_t limit)
 	store(&shared->wanted, 0);
 	store(&shared->head, 0);
 	store(&shared->limit, limit);
+	store(&shared->kept, POSITION);
+}
+
+/* The position before which a reader that consumed up to head, and keeps bytes, uses none. */
+static uint64_t kept_from(const struct byte_ring_shared *shared, uint64_t head)
+{
+	/* acquire: pairs with byte_ring_keep(): what is before it is not read any more */
+	uint64_t kept = __atomic_load_n(&shared->kept, __ATOMIC_ACQUIRE);
+
+	return kept < head ? kept : head;
 }
 
 /* ---- writer ------------------------------------------------------------------------- */
@@ -37,7 +47,7 @@ static bool see_head(struct byte_ring_writer *w)
 	word = __atomic_load_n(&w->shared->head, __ATOMIC_ACQUIRE);
 	head = word & POSITION;
 	/* Between the last head and the tail; neither is behind it. */
-	if (unlikely(head - w->head > w->tail - w->head || word & BYTE_RING_FLAG_2 ||
+	if (unlikely(head - w->head > w->tail - w->head ||
 		     (w->closed && !(word & BYTE_RING_CLOSED)))) {
 		w->broken = true;
 		w->space_to = 0;
@@ -49,6 +59,10 @@ static bool see_head(struct byte_ring_writer *w)
 	if (limit > w->capacity)
 		limit = w->capacity;
 	w->space_to = w->closed || w->flags ? 0 : head + limit;
+	if (unlikely(word & BYTE_RING_KEEPS)) {
+		w->keeps = true;
+		w->space_to -= w->space_to ? head - kept_from(w->shared, head) : 0;
+	}
 	return true;
 }
 
@@ -228,6 +242,8 @@ void byte_ring_want_space(struct byte_ring_writer *w, uint32_t bytes)
 
 	if (w->broken || !w->space_to)
 		return;
+	if (unlikely(w->keeps)) /* space is measured from there */
+		full += head - kept_from(w->shared, head);
 	if (bytes > full)
 		bytes = (uint32_t)full;
 	if (bytes > space(w))
@@ -239,12 +255,14 @@ void byte_ring_want_space(struct byte_ring_writer *w, uint32_t bytes)
 void byte_ring_trim(struct byte_ring_writer *w)
 {
 	uint32_t mask = w->capacity - 1, head, tail;
+	uint64_t from;
 
 	if (!see_head(w))
 		return;
-	head = (uint32_t)w->head & mask;
+	from = w->keeps ? kept_from(w->shared, w->head) : w->head;
+	head = (uint32_t)from & mask;
 	tail = (uint32_t)w->tail & mask;
-	if (w->tail - w->head == w->capacity)
+	if (w->tail - from >= w->capacity)
 		return;
 	if (tail < head) {
 		segment_release(w->data + tail, head - tail);
@@ -318,9 +336,9 @@ int byte_ring_reader_open(struct byte_ring_reader *r, struct byte_ring_shared *s
 				       .head = head,
 				       .tail = head,
 				       .word = head,
-				       .flag = word & BYTE_RING_CLOSED};
+				       .flag = word & ~POSITION};
 	r->urgent = load(&shared->urgent);
-	if (r->urgent > head + capacity || word & BYTE_RING_FLAG_2)
+	if (r->urgent > head + capacity)
 		return -EPROTO;
 	return see_tail(r) ? 0 : -EPROTO;
 }
@@ -457,12 +475,48 @@ bool byte_ring_reached_wanted(const struct byte_ring_reader *r)
 {
 	uint64_t wanted = r->broken ? 0 : load(&r->shared->wanted);
 
-	return wanted && r->head >= wanted;
+	return wanted && r->head >= wanted &&
+	       (!(r->flag & BYTE_RING_KEEPS) || kept_from(r->shared, r->head) >= wanted);
+}
+
+uint32_t byte_ring_piece(const struct byte_ring_reader *r, uint32_t skip, const uint8_t **at)
+{
+	uint64_t there = r->broken ? 0 : r->tail - r->head;
+	uint32_t place = (uint32_t)(r->head + skip) & (r->capacity - 1), n = r->capacity - place;
+
+	*at = r->data + place;
+	if (there <= skip)
+		return 0;
+	return n < there - skip ? n : (uint32_t)(there - skip);
+}
+
+void byte_ring_pass(struct byte_ring_reader *r, uint32_t n)
+{
+	r->flag |= BYTE_RING_KEEPS;
+	consumed(r, n);
+}
+
+void byte_ring_keep(struct byte_ring_shared *shared, uint64_t position)
+{
+	/* release: pairs with kept_from(): what is before it is not read any more */
+	__atomic_store_n(&shared->kept, position, __ATOMIC_RELEASE);
+}
+
+bool byte_ring_keeps_others(const struct byte_ring_reader *r)
+{
+	return (r->flag & BYTE_RING_KEEPS) && kept_from(r->shared, r->head) < r->head;
+}
+
+bool byte_ring_is_stopped(const struct byte_ring_reader *r, uint64_t position)
+{
+	uint64_t wanted = r->broken ? 0 : load(&r->shared->wanted);
+
+	return wanted && r->head >= wanted && position < wanted;
 }
 
 void byte_ring_close(struct byte_ring_reader *r)
 {
-	r->flag = BYTE_RING_CLOSED;
+	r->flag |= BYTE_RING_CLOSED;
 	if (!r->broken)
 		publish_head(r);
 }

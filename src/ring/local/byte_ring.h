@@ -18,6 +18,9 @@
  *		look at the shared memory again.
  *
  * Positions count bytes from the beginning of the stream; 62 bits do not wrap.
+ *
+ * Kept bytes: a reader may consume bytes that it goes on using where they lie.  From the first one on
+ * (byte_ring_shared.kept) the writer does not use the room again, until the reader says so.
  */
 #ifndef RING_LOCAL_BYTE_RING_H
 #define RING_LOCAL_BYTE_RING_H
@@ -38,6 +41,7 @@
 #define BYTE_RING_RST BYTE_RING_FLAG_2 /* the writer has reset the connection */
 /* In the word of the head. */
 #define BYTE_RING_CLOSED BYTE_RING_FLAG_1 /* the reader does not read any more */
+#define BYTE_RING_KEEPS BYTE_RING_FLAG_2  /* byte_ring_shared.kept counts, from now on */
 
 #define BYTE_RING_CAPACITY_MIN 64u
 #define BYTE_RING_CAPACITY_MAX (1u << 30)
@@ -50,6 +54,8 @@ struct byte_ring_shared {
 	/* reader, atomic */
 	uint64_t head __attribute__((aligned(64))); /* bytes consumed, and a flag */
 	uint64_t limit;				    /* bytes of its receive buffer */
+	/* with BYTE_RING_KEEPS, a process that reads, or did: bytes from here to the head are used */
+	uint64_t kept;
 } __attribute__((aligned(64)));
 
 /* The reader's side. */
@@ -62,7 +68,7 @@ struct byte_ring_reader {
 	uint64_t tail; /* the last valid one, without its flags */
 	uint64_t word; /* the last valid word of the tail */
 	uint64_t urgent;
-	uint64_t flag; /* BYTE_RING_CLOSED, or 0 */
+	uint64_t flag; /* BYTE_RING_CLOSED, BYTE_RING_KEEPS */
 };
 
 /* The writer's side. */
@@ -73,6 +79,7 @@ struct byte_ring_writer {
 	uint32_t send_limit; /* bytes of its send buffer */
 	bool broken;
 	bool closed;	   /* the reader does not read any more */
+	bool keeps;	   /* the reader has kept bytes, and may do so now */
 	uint64_t tail;	   /* as published, without flags */
 	uint64_t flags;	   /* BYTE_RING_FIN, BYTE_RING_RST */
 	uint64_t head;	   /* the last valid one, without its flag */
@@ -201,6 +208,26 @@ ssize_t byte_ring_peek_at(struct byte_ring_reader *reader, uint32_t skip, const 
 
 /* Consumes up to n bytes unread (MSG_TRUNC); returns their number or -EPROTO. */
 ssize_t byte_ring_discard(struct byte_ring_reader *reader, uint32_t n);
+
+/*
+ * The bytes from `skip` after the head on that lie in one piece, as of the last byte_ring_readable() or read: where
+ * they are, and how many.  The writer may change them: whoever looks twice may see two things.
+ */
+uint32_t byte_ring_piece(const struct byte_ring_reader *reader, uint32_t skip, const uint8_t **at);
+/*
+ * Consumes n bytes, which are there.  What is at byte_ring_shared.kept or behind it stays as it is: the first time,
+ * byte_ring_keep() comes before.
+ */
+void byte_ring_pass(struct byte_ring_reader *reader, uint32_t n);
+/*
+ * any, one thread at a time: bytes from this position on are kept, none before it.  BYTE_RING_POSITION: none is.  It
+ * needs the shared words only: the reader may be closed, or in another process.
+ */
+void byte_ring_keep(struct byte_ring_shared *shared, uint64_t position);
+/* Does another reader keep bytes that it has consumed: the end was in another process, or had another owner here? */
+bool byte_ring_keeps_others(const struct byte_ring_reader *reader);
+/* Does the writer wait for room that kept bytes, the first at `position`, take? */
+bool byte_ring_is_stopped(const struct byte_ring_reader *reader, uint64_t position);
 
 /* Bytes to read (FIONREAD); 0 also when broken. */
 uint32_t byte_ring_readable(struct byte_ring_reader *reader);

@@ -9,6 +9,7 @@
 #include "ring/local/segment.h"
 
 struct inet_sock;
+struct local_keeper;
 struct local_link;
 struct local_shared;
 
@@ -32,6 +33,7 @@ struct shm_state {
 	struct local_shared *shared; /* NULL: its rings are not open */
 	struct byte_ring_reader in;
 	struct byte_ring_writer out;
+	struct local_keeper *keeper; /* of bytes that the program has in place; NULL: none so far */
 	/* its ends may move to other processes: local/local_move.h */
 	uint64_t token;	     /* names the connection, at both ends alike */
 	struct list known;   /* by token */

@@ -283,6 +283,7 @@ const struct sock_kind local_kind = {
 	.mirror = tcp_mirror,
 	.options_changed = local_conn_options,
 	.buffer_size = local_buffer_size,
+	.recv_zcopy = local_recv_zcopy,
 	.xtreme_take = local_xtreme_take,
 	.publish = local_publish,
 };

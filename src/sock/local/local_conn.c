@@ -208,6 +208,11 @@ static uint32_t limit_of(uint32_t set, uint32_t size, uint32_t capacity)
 	return set ? (size / 2 < capacity ? size / 2 : capacity) : capacity / 2;
 }
 
+uint32_t local_conn_receive_limit(const struct inet_sock *so)
+{
+	return limit_of(so->opt->rcvbuf_set, so->opt->rcvbuf, so->shm.in.capacity);
+}
+
 void local_conn_options(struct inet_sock *so, bool quickack)
 {
 	struct shm_state *shm = &so->shm;
@@ -216,8 +221,7 @@ void local_conn_options(struct inet_sock *so, bool quickack)
 	(void)quickack;
 	if (!shm->shared)
 		return;
-	byte_ring_set_receive_limit(&shm->in,
-				    limit_of(so->opt->rcvbuf_set, so->opt->rcvbuf, capacity));
+	byte_ring_set_receive_limit(&shm->in, local_conn_receive_limit(so));
 	byte_ring_set_send_limit(&shm->out,
 				 limit_of(so->opt->sndbuf_set, so->opt->sndbuf, capacity));
 	local_end_post(&shm->end); /* there may be space for the peer */
@@ -279,8 +283,7 @@ int local_conn_resume(struct inet_sock *so, uint8_t *slot, uint32_t capacity)
 	if (rc)
 		return rc;
 	shm->shared = shared;
-	byte_ring_set_receive_limit(&shm->in,
-				    limit_of(so->opt->rcvbuf_set, so->opt->rcvbuf, capacity));
+	byte_ring_set_receive_limit(&shm->in, local_conn_receive_limit(so));
 	return 0;
 }
 
@@ -301,9 +304,11 @@ void local_conn_close(struct inet_sock *so, bool reset)
 		byte_ring_close(&shm->in);
 		local_end_post(&shm->end);
 	}
-	local_memory_put(so);
 	local_end_wants(&shm->end, false);
 	local_move_end(so);
+	if (__builtin_expect(shm->keeper != NULL, 0))
+		local_conn_keep_all(so);
+	local_memory_put(so);
 	local_end_leave(&shm->end);
 	shm->shared = NULL;
 	segment_close(&shm->own);

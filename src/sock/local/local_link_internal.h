@@ -5,7 +5,7 @@
 
 #include "sock/local/local_link.h"
 
-#define LOCAL_PROTOCOL 3u
+#define LOCAL_PROTOCOL 4u
 #define LOCAL_HELLO_FDS 3u /* the segment, the eventfds of initiator and responder */
 
 /* The memory of a link. */

@@ -125,8 +125,10 @@ void local_move_end(struct inet_sock *so)
 	list_remove(&shm->limbo);
 	if (!shm->shared || !shm->own.base)
 		return;
-	/* release: pairs with is_gone() (local_end.c) */
-	__atomic_store_n(&our_side(so)->gone, 1, __ATOMIC_RELEASE);
+	if (shm->keeper)
+		shm->keeper->side = our_side(so); /* when it does not need the memory */
+	else					  /* release: pairs with is_gone() (local_end.c) */
+		__atomic_store_n(&our_side(so)->gone, 1, __ATOMIC_RELEASE);
 	if (shm->died)
 		__atomic_store_n(&other_side(so)->gone, 1, __ATOMIC_RELEASE);
 }
@@ -197,6 +199,8 @@ static int export_end(struct inet_sock *so, const void *head, size_t size)
 
 	if (so->inet != INET_LOCAL || !so->shm.established || !so->shm.shared)
 		return -ENOTCONN;
+	if (so->shm.keeper && local_conn_keeps(so))
+		return -EBUSY;
 	local_conn_look(so);
 	fd = take_snapshot(so, head, size);
 	if (fd < 0)
@@ -207,6 +211,8 @@ static int export_end(struct inet_sock *so, const void *head, size_t size)
 	leave_link(so);
 	list_remove(&so->shm.known);
 	list_remove(&so->shm.limbo);
+	if (so->shm.keeper)
+		local_conn_keep_all(so);
 	local_memory_put(so);
 	segment_close(&so->shm.own);
 	become_exported(so);
@@ -427,6 +433,8 @@ static bool adopt(struct inet_sock *so, struct local_link *link, const struct lo
 
 	if (first && (!memory->base || !change_memory(so, memory, m->value[3])))
 		return false;
+	if (first && shm->keeper)
+		local_conn_keep_mapping(so);
 	leave_link(so);
 	if (first) {
 		shm->own = *memory;

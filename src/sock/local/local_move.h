@@ -74,7 +74,7 @@ int local_snapshot_read(int fd, void *head, size_t size, struct local_snapshot *
 /*
  * The connection leaves this process: so is an exported socket afterwards.  head: what the process
  * that imports it gets, too.  A descriptor of local_snapshot_write(), the caller's; or -errno, and
- * it is here as before.
+ * it is here as before.  -EBUSY: the program has bytes of it in place.
  */
 int local_export(struct inet_sock *so, const void *head, size_t size);
 /*

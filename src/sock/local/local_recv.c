@@ -7,7 +7,6 @@
 
 #include "base/sys.h"
 #include "base/user.h"
-#include "sock/core/extra/xtreme.h"
 #include "sock/core/msg/cmsg.h"
 #include "sock/core/msg/iov.h"
 #include "sock/local/local_sock.h"
@@ -15,20 +14,7 @@
 
 #define WAIT_EVENTS (EPOLLIN | EPOLLRDHUP)
 
-/* holder: n bytes were consumed. */
-static inline void after_read(struct inet_sock *so, ssize_t n)
-{
-	struct shm_state *shm = &so->shm;
-
-	if (__builtin_expect(shm->peek_offset, 0)) /* as the kernel: it stays at its byte */
-		shm->peek_offset = n + 1 < shm->peek_offset ? shm->peek_offset - (int32_t)n : 1;
-	local_conn_consumed(so);
-	if (sock_own_events(so) & EPOLLPRI)
-		local_conn_events(so, 0);
-}
-
-/* holder: the result of a read for which the ring has nothing; -EAGAIN: wait. */
-static __attribute__((noinline)) ssize_t nothing_read(struct inet_sock *so, ssize_t rc)
+__attribute__((noinline)) ssize_t local_nothing_read(struct inet_sock *so, ssize_t rc)
 {
 	struct shm_state *shm = &so->shm;
 
@@ -47,22 +33,17 @@ static __attribute__((noinline)) ssize_t nothing_read(struct inet_sock *so, ssiz
 	return so->shut_rd && rc == -EAGAIN ? 0 : rc;
 }
 
-static inline bool is_ready(const struct inet_sock *so)
-{
-	return local_is_one(so) && so->shm.established;
-}
-
 /* holder, no urgent byte is ahead: reads what there is. */
 static inline ssize_t read_bytes(struct inet_sock *so, const struct iovec *iov, size_t count)
 {
 	ssize_t n;
 
-	if (__builtin_expect(!is_ready(so), 0))
-		return nothing_read(so, -EAGAIN);
+	if (__builtin_expect(!local_is_ready(so), 0))
+		return local_nothing_read(so, -EAGAIN);
 	n = byte_ring_read(&so->shm.in, iov, (int)count, false);
 	if (__builtin_expect(n <= 0, 0))
-		return nothing_read(so, n);
-	after_read(so, n);
+		return local_nothing_read(so, n);
+	local_after_read(so, n);
 	return n;
 }
 
@@ -87,11 +68,6 @@ static uint32_t bytes_to_mark(struct inet_sock *so)
 	return there - 1;
 }
 
-static inline bool has_mark(const struct inet_sock *so)
-{
-	return so->shm.in.urgent > so->shm.in.head;
-}
-
 struct urgent {
 	struct inet_sock *so;
 	bool peek;
@@ -108,8 +84,8 @@ static bool urgent_try(void *arg, struct ring *ring, struct sock_wait *wait, ssi
 	int64_t ahead;
 
 	(void)wait;
-	*n = is_ready(so) ? -EINVAL : local_not_here(so, -EINVAL);
-	if (!is_ready(so))
+	*n = local_is_ready(so) ? -EINVAL : local_not_here(so, -EINVAL);
+	if (!local_is_ready(so))
 		return *n != SOCK_FETCH;
 	ring_poll(ring);
 	byte_ring_readable(&shm->in);
@@ -209,15 +185,15 @@ static ssize_t take_once(struct conditional *c, struct inet_sock *so, bool wait)
 	end = byte_ring_end(&so->shm.in); /* before it is known how much there is */
 	there = bytes_to_mark(so);
 	if (there <= skip)
-		return nothing_read(so, end == BYTE_RING_FINISHED ? 0 : -EAGAIN);
+		return local_nothing_read(so, end == BYTE_RING_FINISHED ? 0 : -EAGAIN);
 	there -= skip;
 	if (!c->size)
 		return 0;
-	if (wait && there < c->least && !(sock_own_events(so) & over) && !has_mark(so))
+	if (wait && there < c->least && !(sock_own_events(so) & over) && !local_has_mark(so))
 		return -EAGAIN;
 	n = take(c, so, there, skip);
 	if (n > 0 && !(c->flags & MSG_PEEK))
-		after_read(so, n);
+		local_after_read(so, n);
 	else if (n > 0 && so->shm.peek_offset)
 		so->shm.peek_offset += (int32_t)n;
 	return n;
@@ -233,7 +209,8 @@ static bool conditional_try(void *arg, struct ring *ring, struct sock_wait *wait
 	if (sock_wait_is_over(wait) && !c->size)
 		return true; /* as Linux: a call for no bytes has waited */
 	ring_poll(ring);
-	*n = is_ready(so) ? take_once(c, so, !wait->dontwait) : nothing_read(so, -EAGAIN);
+	*n = local_is_ready(so) ? take_once(c, so, !wait->dontwait)
+				: local_nothing_read(so, -EAGAIN);
 	if (*n > 0) {
 		c->done += (size_t)*n;
 		if (!(c->flags & MSG_PEEK))
@@ -345,10 +322,10 @@ static inline __attribute__((always_inline)) bool recv_try(void *arg, struct rin
 	struct recv *r = arg;
 	struct inet_sock *so = r->so;
 
-	if (__builtin_expect(is_ready(so), 1)) {
+	if (__builtin_expect(local_is_ready(so), 1)) {
 		if (!byte_ring_readable(&so->shm.in))
 			ring_poll(ring);
-		if (__builtin_expect(has_mark(so), 0)) {
+		if (__builtin_expect(local_has_mark(so), 0)) {
 			r->mark = true;
 			*n = 0;
 			return true;
@@ -402,52 +379,3 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	}
 SOCK_MODES(X)
 #undef X
-
-/* ---- socketxtreme ------------------------------------------------------------------------- */
-
-#define PIECE 2048u /* bytes of a buffer */
-
-/* holder: the program has the next n bytes, copied, because the peer could write to its own. */
-static bool hand_out(struct inet_sock *so, struct xtreme_batch *b, const struct xtreme_name *name,
-		     uint32_t n)
-{
-	struct pkt *pkt = pkt_blank(PIECE);
-	struct vma_completion_t *c = NULL;
-	struct iovec iov;
-
-	if (!pkt)
-		return false;
-	pkt->len = (uint16_t)n;
-	c = xtreme_add(b, sock_ref_of(so), name, pkt, 0);
-	if (!c) {
-		pkt_free(pkt);
-		return false;
-	}
-	xtreme_set_peer(c, so);
-	iov = (struct iovec){pkt_payload(pkt), n};
-	if (byte_ring_read(&so->shm.in, &iov, 1, false) == (ssize_t)n) {
-		after_read(so, n);
-		return true;
-	}
-	b->n--; /* the ring is broken: recv() reports it */
-	buff_put(c->packet.buff_lst);
-	return false;
-}
-
-bool local_xtreme_take(struct inet_sock *so, struct ring *ring, struct xtreme_batch *b,
-		       const struct xtreme_name *name)
-{
-	(void)ring;
-	if (!is_ready(so) || has_mark(so)) /* reading up to urgent data is for recv() */
-		return false;
-	for (;;) {
-		uint32_t n = byte_ring_readable(&so->shm.in);
-
-		if (!n)
-			return false;
-		if (!xtreme_has_room(b))
-			return true;
-		if (!hand_out(so, b, name, n < PIECE ? n : PIECE))
-			return byte_ring_end(&so->shm.in) == BYTE_RING_OPEN;
-	}
-}

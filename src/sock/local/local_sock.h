@@ -22,7 +22,8 @@
  *
  * Role		"holder" is the holder of local_ring(), the home of every local connection.
  * Lifetime	the socket's part begins with local_conn_open() and ends with
- *		local_conn_close(); the memory is the link's.  A connection needs no orphan: what
+ *		local_conn_close(); the memory is the link's, and stays while the program has bytes in place
+ *		(local_keep.h).  A connection needs no orphan: what
  *		was written stays readable for the peer, also after this process has ended.
  * Trust	see byte_ring.h; local_shared.answer is read once, and any value but those below
  *		is a refusal.
@@ -36,6 +37,7 @@
 #include "base/sys.h"
 #include "sock/core/kind.h"
 #include "sock/local/local_dir.h"
+#include "sock/local/local_keep.h"
 #include "sock/local/local_link.h"
 #include "sock/wait/quick_list.h"
 
@@ -116,9 +118,23 @@ static inline bool local_may_come_from(uint16_t port)
 SOCK_MODES(X)
 #undef X
 
-/* sock_kind.xtreme_take, local_recv.c */
+/* ---- local_zcopy.c: members of struct sock_kind, and what the program has in place (holder) ---- */
+
+ssize_t local_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags);
 bool local_xtreme_take(struct inet_sock *so, struct ring *ring, struct xtreme_batch *b,
 		       const struct xtreme_name *name);
+/*
+ * A packet with the bytes that lie in one piece `skip` behind the head, as of the last look at the ring; they are
+ * kept from now on, and not consumed.  -EAGAIN: there are none.  -ENOBUFS: the program has too many.  -EOPNOTSUPP:
+ * another process that had this end has some.  -ENOMEM.
+ */
+int local_conn_keep(struct inet_sock *so, uint32_t skip, struct pkt **pkt);
+/* Has the program bytes of it? */
+bool local_conn_keeps(struct inet_sock *so);
+/* The connection leaves its link for another one, and its memory for another mapping of it. */
+void local_conn_keep_mapping(struct inet_sock *so);
+/* The connection ends, or leaves this process: what the program's bytes need is the keeper's. */
+void local_conn_keep_all(struct inet_sock *so);
 
 extern const struct sock_ops local_ops[HOLD_MODES];
 extern const struct sock_kind local_kind;
@@ -203,10 +219,40 @@ uint32_t local_conn_readable(struct inet_sock *so);
 int local_conn_take_error(struct inet_sock *so);
 /* The ring of its peer has no room for a send, or has again: asks for a notice. */
 void local_conn_want_space(struct inet_sock *so);
+/* Bytes of its receive buffer. */
+uint32_t local_conn_receive_limit(const struct inet_sock *so);
 /* Buffer sizes were set: applies so->opt. */
 void local_conn_options(struct inet_sock *so, bool quickack);
 /* The result of a read or write that the byte ring refused with rc. */
 int local_conn_failed(struct inet_sock *so, int rc, bool sending);
+
+/* ---- local_recv.c (holder) ------------------------------------------------------------------ */
+
+static inline bool local_is_ready(const struct inet_sock *so)
+{
+	return local_is_one(so) && so->shm.established;
+}
+
+/* Is urgent data ahead, as of the last look at the ring? */
+static inline bool local_has_mark(const struct inet_sock *so)
+{
+	return so->shm.in.urgent > so->shm.in.head;
+}
+
+/* n bytes were consumed. */
+static inline void local_after_read(struct inet_sock *so, ssize_t n)
+{
+	struct shm_state *shm = &so->shm;
+
+	if (__builtin_expect(shm->peek_offset, 0)) /* as the kernel: it stays at its byte */
+		shm->peek_offset = n + 1 < shm->peek_offset ? shm->peek_offset - (int32_t)n : 1;
+	local_conn_consumed(so);
+	if (sock_own_events(so) & EPOLLPRI)
+		local_conn_events(so, 0);
+}
+
+/* The result of a read for which the ring has nothing; -EAGAIN: wait. */
+ssize_t local_nothing_read(struct inet_sock *so, ssize_t rc);
 
 /* ---- local_connect.c ------------------------------------------------------------------------ */
 

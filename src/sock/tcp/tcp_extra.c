@@ -7,7 +7,6 @@
  * and the window closes: only this connection stops.
  */
 #include "base/mem.h"
-#include "base/user.h"
 #include "sock/core/access.h"
 #include "sock/core/extra/held.h"
 #include "sock/tcp/tcp_read.h"
@@ -19,18 +18,6 @@ struct zcopy_recv {
 	struct inet_sock *so;
 	struct sock_zcopy *zcopy;
 };
-
-/* Stores packet number n and its count in the program's buffer, which has room. */
-static bool store(uint8_t *to, size_t n, struct held_piece piece)
-{
-	struct held_record first = {.n_packet_num = 1, .packet = piece};
-	size_t count = n + 1;
-
-	if (n == 0)
-		return user_copy(to, &first, sizeof(first));
-	return user_copy(to + sizeof(first) + (n - 1) * sizeof(piece), &piece, sizeof(piece)) &&
-	       user_copy(to, &count, sizeof(count));
-}
 
 /* holder: the program has the packet with the next bytes from now on; *n: of the call so far. */
 static ssize_t take_one(struct inet_sock *so, uint8_t *to, size_t n, nsec_t now)
@@ -44,7 +31,7 @@ static ssize_t take_one(struct inet_sock *so, uint8_t *to, size_t n, nsec_t now)
 	held = held_new();
 	if (!held)
 		return -ENOBUFS;
-	if (!store(to, n, held_piece(held, pkt))) {
+	if (!held_store(to, n, held_piece(held, pkt))) {
 		held_cancel(held);
 		return -EFAULT;
 	}

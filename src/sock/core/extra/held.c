@@ -5,6 +5,7 @@
 
 #include "base/delay.h"
 #include "base/mem.h"
+#include "base/user.h"
 #include "sock/core/kind.h"
 
 #define BLOCK 256u /* slots that are allocated at once */
@@ -138,6 +139,17 @@ void held_fill(struct held *held, struct sock_ref ref, struct pkt *pkt, uint32_t
 	__atomic_store_n(&held->sock_gen, ref.gen, __ATOMIC_RELAXED);
 	/* release: pairs with held_free(), which reads what was stored here */
 	__atomic_store_n(&held->gen, held->gen | 1, __ATOMIC_RELEASE);
+}
+
+bool held_store(uint8_t *to, size_t n, struct held_piece piece)
+{
+	struct held_record first = {.n_packet_num = 1, .packet = piece};
+	size_t count = n + 1;
+
+	if (n == 0)
+		return user_copy(to, &first, sizeof(first));
+	return user_copy(to + sizeof(first) + (n - 1) * sizeof(piece), &piece, sizeof(piece)) &&
+	       user_copy(to, &count, sizeof(count));
 }
 
 /* The packet returns: to its ring by the way that the pool knows, what it was charged to so. */

@@ -17,25 +17,28 @@ int sock_set_callback(struct sock_ref ref, int fd, vma_recv_callback_t callback,
 	return filter_register(ref, fd, callback, context);
 }
 
-ssize_t sock_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags)
+static bool is_of(const struct sock_ops *ops, const struct sock_ops *table)
 {
-	const struct sock_kind *kind = sock_kind_made(ref.sk);
-	const struct sock_ops *ops = sock_ops_of(ref.sk);
-
-	/* recv() fetches an exported socket, and reads one that lingers: their tables are others. */
-	if (!kind->recv_zcopy || ops < kind->ops || ops >= kind->ops + HOLD_MODES)
-		return SOCK_KERNEL;
-	return kind->recv_zcopy(ref, zcopy, flags);
+	return table && ops >= table && ops < table + HOLD_MODES;
 }
 
 /* Are the calls of the socket those of its kind?  An exported or a lingering one has others. */
 static bool has_own_calls(struct sock_ref ref)
 {
-	const struct sock_ops *ops = sock_ops_of(ref.sk), *own = sock_kind_made(ref.sk)->ops;
-	const struct sock_ops *local = sock_upcalls.local_udp_ops;
+	const struct sock_ops *ops = sock_ops_of(ref.sk);
 
-	return (ops >= own && ops < own + HOLD_MODES) ||
-	       (local && ops >= local && ops < local + HOLD_MODES);
+	return is_of(ops, sock_kind_made(ref.sk)->ops) || is_of(ops, sock_upcalls.local_udp_ops);
+}
+
+ssize_t sock_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags)
+{
+	const struct sock_kind *kind = sock_kind_made(ref.sk), *local = sock_kinds[INET_LOCAL];
+
+	if (local && is_of(sock_ops_of(ref.sk), local->ops))
+		return local->recv_zcopy(ref, zcopy, flags);
+	/* recv() fetches an exported socket, and reads one that lingers. */
+	return kind->recv_zcopy && has_own_calls(ref) ? kind->recv_zcopy(ref, zcopy, flags)
+						      : SOCK_KERNEL;
 }
 
 int sock_recv_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned count, int flags,

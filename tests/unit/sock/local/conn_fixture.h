@@ -81,4 +81,22 @@ static inline void notice(void)
 	so->shm.end.ops->notice(&so->shm.end);
 }
 
+/* The peer has answered; in, out: its sides. */
+static inline void begin_established(struct byte_ring_reader *in, struct byte_ring_writer *out)
+{
+	uint8_t *forth = slot + SEGMENT_PAGE, *back = forth + LOCAL_RING_MAX;
+
+	begin();
+	assert_int_equal(local_conn_open(so, slot, LOCAL_RING_MIN), 0);
+	assert_int_equal(byte_ring_reader_open(in, &shared()->to_responder, forth, LOCAL_RING_MIN),
+			 0);
+	assert_int_equal(byte_ring_writer_open(out, &shared()->to_initiator, back, LOCAL_RING_MIN,
+					       LOCAL_RING_MIN),
+			 0);
+	/* release: as the responder stores it */
+	__atomic_store_n(&shared()->answer, LOCAL_ACCEPTED, __ATOMIC_RELEASE);
+	notice();
+	assert_true(so->shm.established);
+}
+
 #endif

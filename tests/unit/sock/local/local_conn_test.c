@@ -48,23 +48,6 @@ static void test_an_answer_that_cannot_be(void **state)
 	ring_release_cold(local_ring());
 }
 
-static void begin_established(struct byte_ring_reader *in, struct byte_ring_writer *out)
-{
-	uint8_t *forth = slot + SEGMENT_PAGE, *back = forth + LOCAL_RING_MAX;
-
-	begin();
-	assert_int_equal(local_conn_open(so, slot, LOCAL_RING_MIN), 0);
-	assert_int_equal(byte_ring_reader_open(in, &shared()->to_responder, forth, LOCAL_RING_MIN),
-			 0);
-	assert_int_equal(byte_ring_writer_open(out, &shared()->to_initiator, back, LOCAL_RING_MIN,
-					       LOCAL_RING_MIN),
-			 0);
-	/* release: as the responder stores it */
-	__atomic_store_n(&shared()->answer, LOCAL_ACCEPTED, __ATOMIC_RELEASE);
-	notice();
-	assert_true(so->shm.established);
-}
-
 static void write_byte(void)
 {
 	char c = 'x';

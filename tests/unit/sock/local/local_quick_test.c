@@ -7,23 +7,6 @@
 #include "sock/local/local_link_internal.h"
 #include "tests/guard.h"
 
-static void begin_established(struct byte_ring_reader *reader, struct byte_ring_writer *writer)
-{
-	uint8_t *forth = slot + SEGMENT_PAGE, *back = forth + LOCAL_RING_MAX;
-
-	begin();
-	assert_int_equal(local_conn_open(so, slot, LOCAL_RING_MIN), 0);
-	assert_int_equal(
-		byte_ring_reader_open(reader, &shared()->to_responder, forth, LOCAL_RING_MIN), 0);
-	assert_int_equal(byte_ring_writer_open(writer, &shared()->to_initiator, back,
-					       LOCAL_RING_MIN, LOCAL_RING_MIN),
-			 0);
-	/* release: as the responder stores it */
-	__atomic_store_n(&shared()->answer, LOCAL_ACCEPTED, __ATOMIC_RELEASE);
-	notice();
-	assert_true(so->shm.established);
-}
-
 /* ---- the calls that the quick ones call ----------------------------------------------------- */
 
 static unsigned recvs, sends;

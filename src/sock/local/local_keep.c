@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/local/local_keep.h"
+
+#include "base/delay.h"
+#include "base/mem.h"
+#include "sock/local/local_sock.h"
+
+static void item_run(struct ring *ring, struct inbox_item *item);
+
+/* Nothing of a link that has an end of a keeper is for it. */
+static void ignore(struct local_end *end)
+{
+	(void)end;
+}
+
+static const struct local_end_ops end_ops = {.notice = ignore, .died = ignore};
+
+struct local_keeper *local_keeper_new(const struct local_keeper_ops *ops, struct sock_ref ref)
+{
+	struct local_keeper *keeper = mem_zalloc(sizeof(*keeper));
+
+	if (!keeper)
+		return NULL;
+	keeper->ops = ops;
+	keeper->ref = ref;
+	list_init(&keeper->kept);
+	keeper->first = LOCAL_NOT_KEPT;
+	keeper->refs = 1;
+	keeper->item.run = item_run;
+	keeper->end.ops = &end_ops;
+	keeper->segment = SEGMENT_NONE;
+	return keeper;
+}
+
+static void unref(struct local_keeper *keeper)
+{
+	/* Pairs with itself: the last one frees what all others have used. */
+	if (__atomic_sub_fetch(&keeper->refs, 1, __ATOMIC_ACQ_REL) == 0)
+		mem_free(keeper);
+}
+
+static struct local_kept *kept_of(struct list *link)
+{
+	return container_of(link, struct local_kept, link);
+}
+
+/* holder */
+static void tell_first(struct local_keeper *keeper)
+{
+	uint64_t first = list_empty(&keeper->kept) ? LOCAL_NOT_KEPT
+						   : kept_of(keeper->kept.next)->position;
+
+	if (first == keeper->first)
+		return;
+	keeper->first = first;
+	keeper->ops->first(keeper, first);
+}
+
+/* ---- packets come back --------------------------------------------------------------------- */
+
+static void post(struct local_keeper *keeper)
+{
+	struct ring *ring = local_ring();
+
+	/* Pairs with item_run(): what is marked before this is seen by the item, or it is posted again. */
+	if (!ring || __atomic_exchange_n(&keeper->posted, true, __ATOMIC_ACQ_REL))
+		return;
+	__atomic_fetch_add(&keeper->refs, 1, __ATOMIC_RELAXED);
+	/* acquire: pairs with local_keeper_leave() */
+	if (!__atomic_load_n(&keeper->left, __ATOMIC_ACQUIRE))
+		/* Pairs with sock_set_home() and with the ARRIVE of a move. */
+		ring = __atomic_load_n(&keeper->ref.sk->home, __ATOMIC_ACQUIRE);
+	ring_post(ring, &keeper->item);
+}
+
+/* The pool's. */
+static void put(struct pkt_pool *pool, struct pkt *pkt)
+{
+	struct local_kept *kept = local_kept_of(pkt);
+	struct local_keeper *keeper = kept->keeper;
+
+	(void)pool;
+	__atomic_fetch_sub(&keeper->bytes, kept->size, __ATOMIC_RELAXED);
+	delay_at(DELAY_INBOX_POST);
+	/* release: pairs with local_keeper_take(): what was done with the packet; it is the holder's now */
+	__atomic_store_n(&kept->back, true, __ATOMIC_RELEASE);
+	post(keeper);
+	unref(keeper);
+}
+
+/* Copies of them are not needed, and any thread may free them. */
+static struct pkt_pool pool = {.put = put, .flags = PKT_POOL_SHARED};
+
+struct pkt *local_keep(struct local_keeper *keeper, uint64_t position, uint8_t *at, uint32_t len)
+{
+	struct local_kept *kept = mem_alloc(sizeof(*kept));
+	struct list *after = keeper->kept.prev;
+
+	if (!kept)
+		return NULL;
+	*kept = (struct local_kept){
+		.pkt = {.frame = at,
+			.pool = &pool,
+			.frame_len = len,
+			.room = len,
+			.len = (uint16_t)len},
+		.keeper = keeper,
+		.position = position,
+		.size = len,
+	};
+	while (after != &keeper->kept && kept_of(after)->position > position)
+		after = after->prev;
+	list_push_back(after->next, &kept->link); /* before that */
+	__atomic_fetch_add(&keeper->refs, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&keeper->bytes, len, __ATOMIC_RELAXED);
+	tell_first(keeper);
+	return &kept->pkt;
+}
+
+void local_keeper_take(struct local_keeper *keeper)
+{
+	while (!list_empty(&keeper->kept)) {
+		struct local_kept *kept = kept_of(keeper->kept.next);
+
+		/* acquire: pairs with put() */
+		if (!__atomic_load_n(&kept->back, __ATOMIC_ACQUIRE))
+			break;
+		list_remove(&kept->link);
+		mem_free(kept);
+	}
+	tell_first(keeper);
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+/* holder of local_ring(): no packet is left. */
+static void end(struct local_keeper *keeper)
+{
+	keeper->ring = NULL;
+	if (keeper->end.link && keeper->moved_away)
+		local_end_move_away(&keeper->end);
+	else if (keeper->end.link)
+		local_end_leave(&keeper->end);
+	if (keeper->side) /* release: pairs with is_gone() (local_end.c) */
+		__atomic_store_n(&keeper->side->gone, 1, __ATOMIC_RELEASE);
+	keeper->side = NULL;
+	segment_close(&keeper->segment);
+	local_memory_give(keeper->memory);
+	keeper->memory = 0;
+	unref(keeper); /* that of the part */
+}
+
+void local_keeper_leave(struct local_keeper *keeper)
+{
+	local_keeper_take(keeper);
+	/* release: pairs with post(): the holder is another one now */
+	__atomic_store_n(&keeper->left, true, __ATOMIC_RELEASE);
+	if (list_empty(&keeper->kept))
+		end(keeper);
+}
+
+/* holder of a ring that may be the right one: sends the item on, or takes what is back. */
+static void look(struct local_keeper *keeper, struct ring *ring)
+{
+	/* acquire: pairs with local_keeper_leave() */
+	bool left = __atomic_load_n(&keeper->left, __ATOMIC_ACQUIRE);
+
+	if (left ? ring != local_ring() : !sock_at_home(keeper->ref, ring)) {
+		if (left || sock_ref_valid(keeper->ref))
+			post(keeper); /* it has moved on */
+		return;
+	}
+	if (list_empty(&keeper->kept))
+		return; /* an item that came late */
+	local_keeper_take(keeper);
+	if (!left)
+		keeper->ops->returned(inet_of(keeper->ref.sk));
+	else if (list_empty(&keeper->kept))
+		end(keeper);
+}
+
+static void item_run(struct ring *ring, struct inbox_item *item)
+{
+	struct local_keeper *keeper = container_of(item, struct local_keeper, item);
+
+	delay_at(DELAY_INBOX_TAKE);
+	/* Pairs with post(). */
+	(void)__atomic_exchange_n(&keeper->posted, false, __ATOMIC_ACQ_REL);
+	look(keeper, ring);
+	unref(keeper);
+}
