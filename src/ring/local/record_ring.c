@@ -94,10 +94,18 @@ static inline bool is_gone(const struct record_ring_reader *r, uint32_t writer)
 	return writer != RECORD_READER && (!has_bit(r->used, writer) || has_bit(r->dead, writer));
 }
 
-/* Gives back what is before the first hole, or before what was not looked at. */
-static inline void publish_head(struct record_ring_reader *r)
+/* The position of the first hole, or of the first record that is kept. */
+static uint64_t first_behind(const struct record_ring_reader *r)
 {
 	uint64_t head = r->n_holes ? r->holes[0].position : r->next;
+
+	return r->keeps && r->kept < head ? r->kept : head;
+}
+
+/* Gives back what is before the first hole, before what is kept, or before what was not looked at. */
+static inline void publish_head(struct record_ring_reader *r)
+{
+	uint64_t head = r->behind ? first_behind(r) : r->next;
 
 	if (head == r->head)
 		return;
@@ -334,6 +342,20 @@ void record_ring_consume(struct record_ring_reader *r)
 		r->next += r->record.cells;
 	publish_head(r);
 	record_ring_renew_pause(r);
+}
+
+uint8_t *record_ring_bytes(const struct record_ring_reader *r)
+{
+	uint32_t cell = (uint32_t)r->record.position & (r->cells - 1);
+
+	return cell + r->record.cells > r->cells ? NULL : (uint8_t *)(record_at(r->data, cell) + 1);
+}
+
+void record_ring_keep(struct record_ring_reader *r, uint64_t position)
+{
+	r->kept = position;
+	r->keeps = position != UINT64_MAX;
+	publish_head(r);
 }
 
 uint32_t record_ring_dropped(const struct record_ring_reader *r)

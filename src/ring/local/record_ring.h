@@ -107,7 +107,14 @@ struct record_ring_reader {
 	bool broken;
 	bool peeked; /* record is valid */
 	bool any_dead;
-	uint32_t n_holes;
+	union {
+		struct {
+			uint32_t n_holes;
+			uint32_t keeps; /* 1: kept is a position */
+		};
+		uint64_t behind; /* not 0: the head may be behind next */
+	};
+	uint64_t kept;	   /* record_ring_keep() */
 	uint64_t head;	   /* as published */
 	uint64_t next;	   /* the first position that was not looked at */
 	uint64_t dead_end; /* the reservations of dead writers are before it */
@@ -166,6 +173,17 @@ ssize_t record_ring_copy(const struct record_ring_reader *reader, size_t skip,
 			 const struct iovec *iov, int iovcnt);
 /* Consumes the record that was peeked. */
 void record_ring_consume(struct record_ring_reader *reader);
+
+/*
+ * Where the bytes of the record that was peeked are, behind its header, whose place is the reader's as well; NULL: they
+ * go round the end of the ring.
+ */
+uint8_t *record_ring_bytes(const struct record_ring_reader *reader);
+/*
+ * The cells from this position on, which is that of a record, are not used again, although the records are consumed.
+ * UINT64_MAX: there are none.  Meanwhile nothing is read at once.
+ */
+void record_ring_keep(struct record_ring_reader *reader, uint64_t position);
 
 /*
  * Nobody writes a record from now on: a write fails with -EPIPE.  Those that have a reservation

@@ -82,6 +82,7 @@ struct udp_state {
 	enum udp_pending pending; /* holder */
 	bool connected;		  /* it has a peer; holder, with the control lock to write */
 	bool forked;		  /* control lock: connected, and a child may have its twin */
+	bool in_place;		  /* holder: recvfrom_zcopy() was called */
 };
 
 /* Its receive callback: none; recv() has to read first; it has to see what is there first. */

@@ -50,7 +50,7 @@ static void tell_first(struct local_keeper *keeper)
 	uint64_t first = list_empty(&keeper->kept) ? LOCAL_NOT_KEPT
 						   : kept_of(keeper->kept.next)->position;
 
-	if (first == keeper->first)
+	if (first == keeper->first || __atomic_load_n(&keeper->left, __ATOMIC_RELAXED))
 		return;
 	keeper->first = first;
 	keeper->ops->first(keeper, first);
@@ -136,7 +136,6 @@ void local_keeper_take(struct local_keeper *keeper)
 /* holder of local_ring(): no packet is left. */
 static void end(struct local_keeper *keeper)
 {
-	keeper->ring = NULL;
 	if (keeper->end.link && keeper->moved_away)
 		local_end_move_away(&keeper->end);
 	else if (keeper->end.link)

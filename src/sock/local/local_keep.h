@@ -29,9 +29,10 @@ struct local_keeper;
 struct local_side;
 
 struct local_keeper_ops {
-	/* holder: the first position that is kept is another one; LOCAL_NOT_KEPT: there is none. */
+	/* The holder of home, while the socket has the keeper. */
+	/* The first position that is kept is another one; LOCAL_NOT_KEPT: there is none. */
 	void (*first)(struct local_keeper *keeper, uint64_t position);
-	/* holder: some came back; the socket has the keeper. */
+	/* Some came back. */
 	void (*returned)(struct inet_sock *so);
 };
 
@@ -49,8 +50,7 @@ struct local_keeper {
 	uint32_t refs;
 	uint32_t bytes; /* of packets that are not back */
 	struct inbox_item item;
-	/* holder: of a connection, for ops->first(); NULL: it is not told any more */
-	struct byte_ring_shared *ring;
+	void *ring; /* holder: for ops->first() */
 	/* holder: what is given up in the end, if it is there */
 	struct local_end end;
 	bool moved_away; /* end: by local_end_move_away() */

@@ -111,15 +111,13 @@ static void put_ip6(uint8_t *ip, const struct record_header *h, const struct loc
 	memcpy(ip + 24, &to, 16);
 }
 
-/* The headers that the datagram would have on a wire, without checksums. */
-static void put_headers(uint8_t *frame, size_t ip_size, const struct record_header *h,
-			const struct local_udp *l)
+void local_put_headers(uint8_t *ip, const struct record_header *h, const struct local_udp *l)
 {
 	bool ipv6 = h->flags & RECORD_IPV6;
-	uint8_t *ip = frame + ETH_HDR, *udp = ip + ip_size;
+	size_t ip_size = ipv6 ? IP6_HDR : IP4_HDR;
+	uint8_t *udp = ip + ip_size;
 
-	memset(frame, 0, ETH_HDR + ip_size + UDP_HDR);
-	put16(frame + 12, ipv6 ? ETHERTYPE_IPV6 : ETHERTYPE_IP);
+	memset(ip, 0, ip_size + UDP_HDR);
 	if (ipv6)
 		put_ip6(ip, h, l);
 	else
@@ -140,7 +138,9 @@ struct pkt *local_frame(const struct local_udp *l)
 	if (!pkt)
 		return NULL;
 	iov = (struct iovec){pkt->frame + headers, h->len};
-	put_headers(pkt->frame, ip_size, h, l);
+	memset(pkt->frame, 0, ETH_HDR);
+	put16(pkt->frame + 12, ip_size == IP6_HDR ? ETHERTYPE_IPV6 : ETHERTYPE_IP);
+	local_put_headers(pkt->frame + ETH_HDR, h, l);
 	if (record_ring_copy(&l->reader, 0, &iov, 1) < 0) {
 		pkt_free(pkt);
 		return NULL;
@@ -163,7 +163,7 @@ static void deliver(struct local_udp *l, struct inet_sock *so, bool group)
 
 	if ((group ? local_group_takes(l, h) : local_is_possible(l, h)) &&
 	    local_hears_record(l, so, h))
-		pkt = local_frame(l);
+		pkt = local_udp_frame(l);
 	if (pkt && group) {
 		pkt->ifindex = (int)h->ifindex;
 		pkt->flags |= PKT_LOOPED;
@@ -363,6 +363,7 @@ static void close_ring(struct local_udp *l)
 	if (!l->twin.more)
 		local_twin_done(l);
 	l->twin.at = 0; /* of no ring */
+	local_udp_keep_all(l);
 	local_memory_give(l->memory);
 	l->memory = 0;
 	l->n_addrs = 0;

@@ -40,6 +40,7 @@
 #include "ring/local/record_ring.h"
 #include "sock/core/kind.h"
 #include "sock/local/local_dir.h"
+#include "sock/local/local_keep.h"
 #include "sock/local/local_link.h"
 #include "sock/wait/quick_list.h"
 
@@ -93,7 +94,8 @@ struct local_udp {
 	/* holder */
 	struct segment segment; /* not open: nobody has asked yet */
 	struct record_ring_reader reader;
-	uint32_t closed;		      /* how many rings it had before this one */
+	struct local_keeper *keeper; /* of datagrams that stay in the ring; NULL: none so far */
+	uint32_t closed;	     /* how many rings it had before this one */
 	struct inaddr addrs[LOCAL_ADDRESSES]; /* one of IPv6 is named by its index in records */
 	uint32_t n_addrs;
 	uint32_t dropped; /* as the ring had it when it was last looked at */
@@ -155,6 +157,18 @@ struct local_udp *local_udp_part(struct inet_sock *so);
 
 /* holder: the record that was peeked, as a frame.  NULL: no memory. */
 struct pkt *local_frame(const struct local_udp *l);
+/* The headers that the datagram would have on a wire, from that of IP on, without checksums. */
+void local_put_headers(uint8_t *ip, const struct record_header *h, const struct local_udp *l);
+
+/* ---- local_udp_keep.c: datagrams that stay in the ring (holder) --------------------------------- */
+
+/*
+ * The record that was peeked, as local_frame(), but its bytes stay where they are, if the program uses the extra API;
+ * the frame has no Ethernet header then (l3 is 0).
+ */
+struct pkt *local_udp_frame(struct local_udp *l);
+/* The ring is closed: what the program has of it needs the memory still. */
+void local_udp_keep_all(struct local_udp *l);
 
 /* ---- local_writer.c -------------------------------------------------------------------------- */
 

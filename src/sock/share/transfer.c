@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/ethernet.h>
 #include <sys/mman.h>
 
 #include "base/mem.h"
@@ -102,9 +103,13 @@ struct frame_head {
 
 void transfer_put_frame(int memfd, const struct pkt *pkt)
 {
-	const struct frame_head head = {pkt->frame_len, pkt->ifindex};
+	static const uint8_t eth[ETH_HDR] = {[12] = ETHERTYPE_IP >> 8, ETHERTYPE_IP & 0xff};
+	bool bare = pkt->l4 && !pkt->l3; /* local_udp_frame() */
+	const struct frame_head head = {pkt->frame_len + (bare ? ETH_HDR : 0), pkt->ifindex};
 
 	(void)sys_call(SYS_write, memfd, &head, sizeof(head), 0, 0, 0);
+	if (bare)
+		(void)sys_call(SYS_write, memfd, eth, sizeof(eth), 0, 0, 0);
 	(void)sys_call(SYS_write, memfd, pkt->frame, pkt->frame_len, 0, 0, 0);
 }
 

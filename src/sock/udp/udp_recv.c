@@ -398,6 +398,7 @@ static inline __attribute__((always_inline)) bool zcopy_try(void *arg, struct ri
 	struct zcopy_recv *z = arg;
 	struct inet_sock *so = z->r.so;
 
+	so->udp.in_place = true;
 	if (recv_begin(&z->r, n))
 		return false;
 	if (!so->udp.head)
