@@ -465,6 +465,8 @@ static void sort_out(struct inet_sock *so, void *arg)
 		udp_pace_fork_child(so);
 	} else if (so->inet == INET_TCP) {
 		tcp_filter_fork_child(so);
+	} else if (so->inet == INET_LOCAL) {
+		local_filter_fork_child(so);
 	}
 	list_remove(&so->link);
 	if (share_fork_child_takes(so)) {

@@ -8,6 +8,7 @@
 #include "ring/local/byte_ring.h"
 #include "ring/local/segment.h"
 
+struct filter;
 struct inet_sock;
 struct local_keeper;
 struct local_link;
@@ -33,6 +34,8 @@ struct shm_state {
 	struct local_shared *shared; /* NULL: its rings are not open */
 	struct byte_ring_reader in;
 	struct byte_ring_writer out;
+	struct filter *filter;	     /* its receive callback, local_filter.c; NULL: none */
+	uint64_t filter_to;	     /* the position behind what its thread has taken */
 	struct local_keeper *keeper; /* of bytes that the program has in place; NULL: none so far */
 	/* its ends may move to other processes: local/local_move.h */
 	uint64_t token;	     /* names the connection, at both ends alike */
@@ -48,7 +51,13 @@ struct shm_state {
 	uint32_t reads, sends; /* calls that moved bytes */
 	uint32_t wants_space;  /* bytes that make it writable; 0: it is */
 	uint32_t memory;       /* bytes counted for it */
-	int32_t peek_offset;   /* SO_PEEK_OFF plus one; 0: it is off */
+	union {
+		struct {
+			int32_t peek_offset;   /* SO_PEEK_OFF plus one; 0: it is off */
+			uint32_t filter_state; /* enum tcp_filter; any, atomic */
+		};
+		uint64_t aside; /* 0: nothing of these is looked at after a read */
+	};
 	bool initiator;
 	bool established;   /* the handshake is over */
 	bool reported;	    /* connect() or accept() has said so */

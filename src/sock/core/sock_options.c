@@ -38,7 +38,7 @@ void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
 void sock_options_note(struct inet_sock *so)
 {
 	const struct sock_options *opt = so->opt;
-	bool stream = so->inet == INET_TCP, hides = stream && so->tcp.filter == TCP_FILTER_HIDES;
+	bool stream = so->inet == INET_TCP, hides = sock_filter_state(so) == TCP_FILTER_HIDES;
 	bool filtered = stream ? so->tcp.filter != TCP_FILTER_NONE
 			       : so->inet == INET_UDP && so->udp.filter;
 

@@ -205,7 +205,7 @@ static int local_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 	if (!local_is_one(so) || !so->shm.established)
 		rc = SOCK_KERNEL;
 	else if (cmd == FIONREAD)
-		n = (int)local_conn_readable(so);
+		n = local_filter_hides(so) ? 0 : (int)local_conn_readable(so);
 	else if (cmd == SIOCATMARK)
 		n = at_mark(so);
 	else
@@ -284,6 +284,7 @@ const struct sock_kind local_kind = {
 	.options_changed = local_conn_options,
 	.buffer_size = local_buffer_size,
 	.recv_zcopy = local_recv_zcopy,
+	.filter = &local_filter_kind,
 	.xtreme_take = local_xtreme_take,
 	.publish = local_publish,
 };

@@ -195,9 +195,24 @@ static void on_death(struct local_end *at)
 
 static const struct local_end_ops end_ops = {.notice = on_notice, .died = on_death};
 
+/* With a receive callback. */
+static void on_filtered_notice(struct local_end *at)
+{
+	on_notice(at);
+	local_filter_look(local_sock_of(at));
+}
+
+static const struct local_end_ops filtered_ops = {.notice = on_filtered_notice, .died = on_death};
+
+void local_conn_filtered(struct inet_sock *so, const struct filter *filter)
+{
+	so->shm.end.ops = filter ? &filtered_ops : &end_ops;
+}
+
 struct inet_sock *local_conn_at(struct local_end *end)
 {
-	return end && end->ops == &end_ops ? local_sock_of(end) : NULL;
+	return end && (end->ops == &end_ops || end->ops == &filtered_ops) ? local_sock_of(end)
+									  : NULL;
 }
 
 /* ---- buffers -------------------------------------------------------------------------------- */

@@ -449,6 +449,7 @@ static bool adopt(struct inet_sock *so, struct local_link *link, const struct lo
 		local_end_wants(&shm->end, true);
 	local_end_post(&shm->end);
 	local_conn_look(so);
+	local_filter_look(so);
 	return true;
 }
 

@@ -31,7 +31,7 @@ QUICK_INLINE ssize_t send_at_once(struct inet_sock *so, const void *buf, size_t 
 	return (ssize_t)n;
 }
 
-/* Where a peek offset or an urgent byte has to be looked at, nothing is done at once. */
+/* Where a peek offset, a callback or an urgent byte has to be looked at, nothing is done at once. */
 QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 				  struct sockaddr_in *from)
 {
@@ -39,7 +39,7 @@ QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 	size_t n = 0;
 
 	(void)from;
-	if (__builtin_expect(so->rcvlowat <= 1 && !shm->peek_offset, 1))
+	if (__builtin_expect(so->rcvlowat <= 1 && !shm->aside, 1))
 		n = byte_ring_read_at_once(&shm->in, buf, len);
 	if (__builtin_expect(n == 0, 0))
 		return -EAGAIN;

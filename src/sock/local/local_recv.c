@@ -14,6 +14,15 @@
 
 #define WAIT_EVENTS (EPOLLIN | EPOLLRDHUP)
 
+__attribute__((noinline)) void local_read_aside(struct inet_sock *so, ssize_t n)
+{
+	struct shm_state *shm = &so->shm;
+
+	if (shm->peek_offset) /* as the kernel: it stays at its byte */
+		shm->peek_offset = n + 1 < shm->peek_offset ? shm->peek_offset - (int32_t)n : 1;
+	local_filter_read(so);
+}
+
 __attribute__((noinline)) ssize_t local_nothing_read(struct inet_sock *so, ssize_t rc)
 {
 	struct shm_state *shm = &so->shm;
@@ -182,6 +191,8 @@ static ssize_t take_once(struct conditional *c, struct inet_sock *so, bool wait)
 	enum byte_ring_end end;
 	ssize_t n;
 
+	if (so->rcvlowat == SOCK_HIDDEN && local_filter_hides(so))
+		return so->shut_rd ? 0 : -EAGAIN;
 	end = byte_ring_end(&so->shm.in); /* before it is known how much there is */
 	there = bytes_to_mark(so);
 	if (there <= skip)
@@ -285,6 +296,8 @@ static __attribute__((noinline)) ssize_t recv_conditional(struct sock_ref ref, s
 	uint32_t lowat = __atomic_load_n(&so->rcvlowat, __ATOMIC_RELAXED);
 	int rc;
 
+	if (lowat == SOCK_HIDDEN)
+		lowat = 1; /* the callback decides when there is something to read */
 	if (flags & MSG_OOB)
 		return recv_oob(ref, msg, flags);
 	if (flags & MSG_ERRQUEUE)

@@ -129,11 +129,13 @@ bool local_xtreme_take(struct inet_sock *so, struct ring *ring, struct xtreme_ba
  * another process that had this end has some.  -ENOMEM.
  */
 int local_conn_keep(struct inet_sock *so, uint32_t skip, struct pkt **pkt);
-/* Has the program bytes of it? */
+/* It has a keeper from now on.  False: no memory. */
+bool local_conn_may_keep(struct inet_sock *so);
+/* Has the program bytes of it?  It has a keeper. */
 bool local_conn_keeps(struct inet_sock *so);
 /* The connection leaves its link for another one, and its memory for another mapping of it. */
 void local_conn_keep_mapping(struct inet_sock *so);
-/* The connection ends, or leaves this process: what the program's bytes need is the keeper's. */
+/* The connection ends, or leaves this process: it has no callback any more, and what the program's bytes need is the keeper's. */
 void local_conn_keep_all(struct inet_sock *so);
 
 extern const struct sock_ops local_ops[HOLD_MODES];
@@ -183,6 +185,8 @@ int local_conn_open(struct inet_sock *so, uint8_t *slot, uint32_t capacity);
 int local_conn_resume(struct inet_sock *so, uint8_t *slot, uint32_t capacity);
 /* The connection whose end it is; NULL: it is none, or of something else that uses a number. */
 struct inet_sock *local_conn_at(struct local_end *end);
+/* It has this receive callback from now on, or none. */
+void local_conn_filtered(struct inet_sock *so, const struct filter *filter);
 /* Its peer will not come back: what had arrived can be read. */
 void local_conn_lost(struct inet_sock *so);
 /*
@@ -226,6 +230,20 @@ void local_conn_options(struct inet_sock *so, bool quickack);
 /* The result of a read or write that the byte ring refused with rc. */
 int local_conn_failed(struct inet_sock *so, int rc, bool sending);
 
+/* ---- local_filter.c: the receive callback (holder) ------------------------------------------- */
+
+extern const struct filter_kind local_filter_kind;
+/* Has the callback to see what is there, before calls do? */
+bool local_filter_hides(struct inet_sock *so);
+/* There may be something for it. */
+void local_filter_look(struct inet_sock *so);
+/* Bytes were consumed: the next ones are for it, if these were the last. */
+void local_filter_read(struct inet_sock *so);
+/* The connection ends. */
+void local_filter_end(struct inet_sock *so);
+/* In a forked child: it has none. */
+void local_filter_fork_child(struct inet_sock *so);
+
 /* ---- local_recv.c (holder) ------------------------------------------------------------------ */
 
 static inline bool local_is_ready(const struct inet_sock *so)
@@ -239,13 +257,16 @@ static inline bool local_has_mark(const struct inet_sock *so)
 	return so->shm.in.urgent > so->shm.in.head;
 }
 
+/* The same, with a peek offset, or a receive callback. */
+void local_read_aside(struct inet_sock *so, ssize_t n);
+
 /* n bytes were consumed. */
 static inline void local_after_read(struct inet_sock *so, ssize_t n)
 {
 	struct shm_state *shm = &so->shm;
 
-	if (__builtin_expect(shm->peek_offset, 0)) /* as the kernel: it stays at its byte */
-		shm->peek_offset = n + 1 < shm->peek_offset ? shm->peek_offset - (int32_t)n : 1;
+	if (__builtin_expect(shm->aside != 0, 0))
+		local_read_aside(so, n);
 	local_conn_consumed(so);
 	if (sock_own_events(so) & EPOLLPRI)
 		local_conn_events(so, 0);

@@ -23,22 +23,29 @@ static void first_kept(struct local_keeper *keeper, uint64_t position)
 
 static void some_returned(struct inet_sock *so)
 {
-	if (local_is_one(so) && byte_ring_is_wanted(&so->shm.in))
+	if (!local_is_one(so))
+		return;
+	if (byte_ring_is_wanted(&so->shm.in))
 		local_end_post(&so->shm.end);
+	local_filter_look(so);
 }
 
 static const struct local_keeper_ops keeper_ops = {.first = first_kept, .returned = some_returned};
 
-/* It has the keeper, and may keep bytes. */
-static int may_keep(struct inet_sock *so)
+bool local_conn_may_keep(struct inet_sock *so)
+{
+	if (!so->shm.keeper)
+		so->shm.keeper = local_keeper_new(&keeper_ops, sock_ref_of(so));
+	return so->shm.keeper != NULL;
+}
+
+/* May the program have more bytes of it? */
+static int check_more(struct inet_sock *so)
 {
 	struct shm_state *shm = &so->shm;
 
-	if (!shm->keeper) {
-		shm->keeper = local_keeper_new(&keeper_ops, sock_ref_of(so));
-		if (!shm->keeper)
-			return -ENOMEM;
-	}
+	if (!local_conn_may_keep(so))
+		return -ENOMEM;
 	shm->keeper->ring = shm->in.shared;
 	if (list_empty(&shm->keeper->kept) && byte_ring_keeps_others(&shm->in))
 		return -EOPNOTSUPP;
@@ -54,7 +61,7 @@ int local_conn_keep(struct inet_sock *so, uint32_t skip, struct pkt **pkt)
 
 	if (!n)
 		return -EAGAIN;
-	rc = may_keep(so);
+	rc = check_more(so);
 	if (rc)
 		return rc;
 	*pkt = local_keep(so->shm.keeper, in->head + skip, (uint8_t *)(uintptr_t)at,
@@ -84,6 +91,7 @@ void local_conn_keep_all(struct inet_sock *so)
 	struct shm_state *shm = &so->shm;
 	struct local_keeper *keeper = shm->keeper;
 
+	local_filter_end(so);
 	shm->keeper = NULL;
 	if (shm->end.link && !shm->own.base) /* the link has the memory */
 		local_end_leave_to(&shm->end, &keeper->end);
@@ -154,7 +162,9 @@ static ssize_t take(struct inet_sock *so, const struct iovec *iov)
 		so->shm.reads++;
 		local_after_read(so, done);
 	}
-	return done ? done : len;
+	if (done)
+		return done;
+	return len == -EAGAIN ? nothing_there(so) : len;
 }
 
 static bool zcopy_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
@@ -169,10 +179,11 @@ static bool zcopy_try(void *arg, struct ring *ring, struct sock_wait *wait, ssiz
 		*n = SOCK_KERNEL; /* recv() reports it, or copies it */
 		return true;
 	}
-	*n = local_is_ready(so) ? take(so, z->zcopy->msg.msg_iov) : -EAGAIN;
+	if (local_is_ready(so) && local_filter_hides(so))
+		*n = so->shut_rd ? 0 : -EAGAIN;
+	else
+		*n = local_is_ready(so) ? take(so, z->zcopy->msg.msg_iov) : nothing_there(so);
 	z->zcopy->done = *n > 0;
-	if (*n == -EAGAIN)
-		*n = nothing_there(so);
 	if (*n == -EOPNOTSUPP)
 		*n = SOCK_KERNEL;
 	if (*n != -EAGAIN)
@@ -218,7 +229,7 @@ bool local_xtreme_take(struct inet_sock *so, struct ring *ring, struct xtreme_ba
 		       const struct xtreme_name *name)
 {
 	(void)ring;
-	if (!local_is_ready(so))
+	if (!local_is_ready(so) || local_filter_hides(so))
 		return false;
 	while (byte_ring_readable(&so->shm.in)) {
 		if (local_has_mark(so)) /* reading up to urgent data is for recv() */

@@ -10,7 +10,6 @@
  */
 #include <errno.h>
 
-#include "base/log.h"
 #include "net/tcp/tcp_rare.h"
 #include "sock/core/extra/filter.h"
 #include "sock/core/sock_options.h"
@@ -90,12 +89,6 @@ static int check(const struct inet_sock *so)
 {
 	if (sock_is_exported(&so->sk))
 		return SOCK_FETCH;
-	if (so->inet == INET_LOCAL) {
-		log_warn_once("register_recv_callback() of the extra API is not available for a "
-			      "connection within this host, through shared memory (VMA_LOCAL); it "
-			      "fails with EOPNOTSUPP");
-		return -EOPNOTSUPP;
-	}
 	if (!sock_has_connection(so) || sock_is_connecting(so) || sock_has_ended(so))
 		return -ENOTCONN;
 	return 0;

@@ -205,9 +205,8 @@ bool sock_wait_blocks_now(struct sock_ref ref)
 /* Inside a callback, nothing can arrive that a callback has to pass first. */
 static bool is_filtered(const struct inet_sock *so)
 {
-	if (so->inet == INET_TCP)
-		return __atomic_load_n(&so->tcp.filter, __ATOMIC_RELAXED);
-	return so->inet == INET_UDP && __atomic_load_n(&so->udp.filter, __ATOMIC_RELAXED);
+	return so->inet == INET_UDP ? __atomic_load_n(&so->udp.filter, __ATOMIC_RELAXED) != NULL
+				    : sock_filter_state(so) != TCP_FILTER_NONE;
 }
 
 int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, bool fetch)

@@ -36,10 +36,16 @@ static struct inet_sock *sock_of(const struct filter *f)
 	return inet_of(f->ref.sk);
 }
 
+/* holder: of a connection within this host, or as the socket was made. */
+static const struct filter_kind *kind_of(const struct inet_sock *so)
+{
+	return (so->inet == INET_LOCAL ? sock_kind_of(so) : sock_kind_made(&so->sk))->filter;
+}
+
 /* holder */
 static struct filter *filter_of(const struct inet_sock *so)
 {
-	return sock_kind_made(&so->sk)->filter->get(so);
+	return kind_of(so)->get(so);
 }
 
 /* ---- claiming (holder of home) ---------------------------------------------------------- */
@@ -527,7 +533,7 @@ void filter_keep(struct inet_sock *so)
 
 static int try_register(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context)
 {
-	const struct filter_kind *kind = sock_kind_made(ref.sk)->filter;
+	const struct filter_kind *kind;
 	struct filter *f, *unused = mem_zalloc(sizeof(*unused));
 	struct ring *ring;
 	int rc = sock_hold_cold(ref, &ring);
@@ -536,6 +542,7 @@ static int try_register(struct sock_ref ref, int fd, vma_recv_callback_t callbac
 		mem_free(unused);
 		return rc;
 	}
+	kind = kind_of(inet_of(ref.sk));
 	f = kind->get(inet_of(ref.sk));
 	if (!f && callback) {
 		rc = begin(ref, kind, unused);

@@ -97,7 +97,7 @@ struct filter {
 
 /* What the kinds of sockets do differently; a member of struct sock_kind. holder, unless it says more. */
 struct filter_kind {
-	/* May the socket have a callback now? 0, -EOPNOTSUPP, -ENOTCONN, SOCK_FETCH. */
+	/* May the socket have a callback now? 0, -ENOTCONN, SOCK_FETCH. */
 	int (*check)(const struct inet_sock *so);
 	/* Its filter, or NULL. */
 	struct filter *(*get)(const struct inet_sock *so);
