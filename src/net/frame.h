@@ -301,14 +301,18 @@ size_t frame_train_next(struct frame_train *train, uint8_t *frame);
 /*
  * A TCP segment larger than the MSS that the device cuts into segments of mss bytes: one frame with
  * a checksum of the pseudo-header alone, which the device completes for each segment, as it does
- * with length, sequence number, PSH and FIN.
+ * with length, sequence number, PSH and FIN.  Or several UDP datagrams of mss bytes, the last one
+ * may be shorter, in one frame, with a UDP header for all of them.
  */
+#define FRAME_LARGE_IOV 64 /* most elements of iov */
 struct frame_large {
 	uint32_t mss;
 	uint32_t hdr; /* bytes of head */
-	uint32_t len; /* payload: the sum of part[] */
+	uint32_t len; /* payload: the sum of part[], or of iov */
 	struct tcp_part part[2];
-	uint8_t l4; /* offset of the TCP header in head */
+	const struct iovec *iov; /* UDP: the payload; it may be memory that cannot be read */
+	uint32_t iovcnt;	 /* 0: TCP */
+	uint8_t l4;		 /* offset of the TCP or UDP header in head */
 	uint8_t head[FRAME_HDR_MAX];
 };
 
@@ -318,6 +322,17 @@ struct frame_large {
  */
 void frame_build_large(struct frame_large *large, const struct frame_template *t,
 		       const struct tcp_segment *seg, uint32_t mss);
+/*
+ * The same for datagrams with the payload of iov, len bytes in 1 to FRAME_LARGE_IOV elements, at
+ * most 65507.  The template has checksums.
+ */
+void frame_build_large_udp(struct frame_large *large, const struct frame_template *t,
+			   const struct iovec *iov, uint32_t iovcnt, uint32_t len, uint32_t mss);
+
+static inline bool frame_large_is_udp(const struct frame_large *large)
+{
+	return large->iovcnt != 0;
+}
 
 /* The number of segments. */
 static inline uint32_t frame_large_segments(const struct frame_large *large)

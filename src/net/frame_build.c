@@ -308,7 +308,23 @@ void frame_build_large(struct frame_large *large, const struct frame_template *t
 	large->hdr = (uint32_t)(t->l4 + hdr);
 	large->len = seg->len;
 	large->l4 = t->l4;
+	large->iov = NULL;
+	large->iovcnt = 0;
 	memcpy(large->part, seg->part, sizeof(large->part));
 	tcp_headers(t, large->head, seg, seg->len);
 	store16(large->head + t->l4 + 16, pseudo_sum(t, hdr + seg->len));
+}
+
+void frame_build_large_udp(struct frame_large *large, const struct frame_template *t,
+			   const struct iovec *iov, uint32_t iovcnt, uint32_t len, uint32_t mss)
+{
+	assert(iovcnt && iovcnt <= FRAME_LARGE_IOV && !(t->special & FRAME_NO_CSUM));
+	large->mss = mss;
+	large->hdr = t->l4 + UDP_HDR;
+	large->len = len;
+	large->l4 = t->l4;
+	large->iov = iov;
+	large->iovcnt = iovcnt;
+	build_udp_headers(t, large->head, len, 0);
+	store16(large->head + t->l4 + 6, pseudo_sum(t, UDP_HDR + len));
 }

@@ -179,9 +179,9 @@ struct port_ops {
 	/* An empty frame to build in.  NULL: all frames are in use. */
 	struct pkt *(*tx_get)(struct port_queue *q);
 	/*
-	 * Only with can.segment_max: sends a large segment now, after the frames that were put
-	 * before and before those that are put later.  Copies the payload.  0, or -errno:
-	 * nothing was sent, and it must be put in frames.
+	 * Only with can.segment_max, for UDP with can.large_udp: sends a large segment now, after the
+	 * frames that were put before and before those that are put later.  Copies the payload.
+	 * 0, or -errno: nothing was sent, and it must be put in frames.
 	 */
 	int (*tx_large)(struct port_queue *q, const struct frame_large *large);
 	/* Queues frame_len bytes at pkt->frame; consumes pkt.  0, or -ENOBUFS: dropped. */
@@ -202,6 +202,7 @@ struct port_abilities {
 	bool follows;	    /* other interfaces decide what it does: see follow */
 	uint32_t frame_max; /* bytes of the longest frame, with its Ethernet header */
 	uint32_t segment_max; /* bytes of the longest frame that tx_large takes; 0: none */
+	bool large_udp;	      /* tx_large also takes datagrams */
 };
 
 struct port {

@@ -86,7 +86,8 @@ static void tell_abilities(const struct port_kind *kind, const struct port *port
 	char segments[48] = "no segmentation";
 
 	if (can->segment_max)
-		snprintf(segments, sizeof(segments), "segmentation of %u bytes", can->segment_max);
+		snprintf(segments, sizeof(segments), "segmentation of %u bytes%s", can->segment_max,
+			 can->large_udp ? " (UDP, too)" : "");
 	log_details("%s: %s port: frames of up to %u bytes, %s, checksums %s%s, %s, timestamps "
 		    "by %s, steering of %s",
 		    port->name, kind->name, can->frame_max, can->zero_copy ? "zero-copy" : "copied",

@@ -377,6 +377,7 @@ static int open_kind(int ifindex, struct port **port, char why[PORT_WHY])
 	if (rc)
 		return rc;
 	(*port)->can.segment_max = 65535;
+	(*port)->can.large_udp = true;
 	real = (*port)->ops;
 	(*port)->ops = &ops;
 	if (loop)

@@ -19,6 +19,8 @@
 #define SEND_BUFFER (4 << 20) /* bytes: large segments on their way to a slow receiver */
 #define SKIP_MAX 1023	      /* most large segments after a refusal that are not tried */
 #define TCP_CSUM 16	      /* offset of the checksum in the TCP header */
+#define UDP_CSUM 6	      /* and in that of UDP */
+#define GSO_UDP_L4 5	      /* VIRTIO_NET_HDR_GSO_UDP_L4, Linux 6.2 */
 #define CHECK_EVERY NSEC_PER_SEC
 #define REPLY_ROOM 8192 /* bytes: what the kernel tells of one link, without statistics */
 
@@ -139,50 +141,65 @@ void packet_tx_close(struct packet_tx *tx)
 	sys_close_fd(&tx->fd);
 }
 
+/* Returns the number of elements. */
+static size_t payload_of(const struct frame_large *large, struct iovec iov[FRAME_LARGE_IOV])
+{
+	if (frame_large_is_udp(large)) {
+		memcpy(iov, large->iov, large->iovcnt * sizeof(*iov));
+		return large->iovcnt;
+	}
+	for (size_t i = 0; i < 2; i++)
+		iov[i] = (struct iovec){(void *)(uintptr_t)large->part[i].data, large->part[i].len};
+	return 2;
+}
+
+static uint8_t type_of(bool udp, bool v4)
+{
+	if (udp)
+		return GSO_UDP_L4;
+	return v4 ? VIRTIO_NET_HDR_GSO_TCPV4 : VIRTIO_NET_HDR_GSO_TCPV6;
+}
+
 static int send_now(const struct packet_tx *tx, const struct frame_large *large)
 {
-	bool v4 = large->head[ETH_HDR] >> 4 == 4;
+	bool udp = frame_large_is_udp(large), v4 = large->head[ETH_HDR] >> 4 == 4;
 	struct virtio_net_hdr virtio = {
 		.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-		.gso_type = v4 ? VIRTIO_NET_HDR_GSO_TCPV4 : VIRTIO_NET_HDR_GSO_TCPV6,
+		.gso_type = type_of(udp, v4),
 		.hdr_len = (uint16_t)large->hdr,
 		.gso_size = (uint16_t)large->mss,
 		.csum_start = large->l4,
-		.csum_offset = TCP_CSUM,
+		.csum_offset = udp ? UDP_CSUM : TCP_CSUM,
 	};
-	struct iovec iov[] = {
-		{&virtio, sizeof(virtio)},
-		{(void *)(uintptr_t)large->head, large->hdr},
-		{(void *)(uintptr_t)large->part[0].data, large->part[0].len},
-		{(void *)(uintptr_t)large->part[1].data, large->part[1].len},
-	};
+	struct iovec iov[2 + FRAME_LARGE_IOV];
 	struct sockaddr_ll to = {.sll_family = AF_PACKET,
 				 .sll_protocol = htons(v4 ? ETH_P_IP : ETH_P_IPV6),
 				 .sll_ifindex = tx->ifindex,
 				 .sll_halen = ETH_ALEN};
-	struct msghdr msg = {.msg_name = &to,
-			     .msg_namelen = sizeof(to),
-			     .msg_iov = iov,
-			     .msg_iovlen = sizeof(iov) / sizeof(*iov)};
-	ssize_t n = sys_sendmsg(tx->fd, &msg, MSG_DONTWAIT);
+	struct msghdr msg = {.msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = iov};
+	ssize_t n;
 
+	iov[0] = (struct iovec){&virtio, sizeof(virtio)};
+	iov[1] = (struct iovec){(void *)(uintptr_t)large->head, large->hdr};
+	msg.msg_iovlen = 2 + payload_of(large, iov + 2);
+	n = sys_sendmsg(tx->fd, &msg, MSG_DONTWAIT);
 	return n < 0 ? (int)n : 0;
 }
 
 int packet_tx_send(struct packet_tx *tx, const struct frame_large *large)
 {
+	struct packet_tx_refusals *r = &tx->refusals[frame_large_is_udp(large)];
 	int rc;
 
-	if (tx->skip) {
-		tx->skip--;
+	if (r->skip) {
+		r->skip--;
 		return -ENOBUFS;
 	}
 	rc = tx->fd < 0 ? -EOPNOTSUPP : send_now(tx, large);
-	if (rc && rc != -EAGAIN)
-		tx->skip = tx->penalty = tx->penalty >= SKIP_MAX / 2 ? SKIP_MAX
-								     : 2 * tx->penalty + 1;
+	if (rc && rc != -EAGAIN && rc != -EFAULT)
+		r->skip = r->penalty = r->penalty >= SKIP_MAX / 2 ? SKIP_MAX : 2 * r->penalty + 1;
 	else
-		tx->penalty = 0;
+		r->penalty = 0;
 	/* Pairs with packet_tx_check(): nothing depends on when it sees it. */
 	__atomic_store_n(&tx->used, true, __ATOMIC_RELAXED);
 	return rc;

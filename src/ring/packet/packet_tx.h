@@ -31,9 +31,11 @@ struct packet_tx {
 	int fd; /* -1: there is none */
 	int ifindex;
 	/* holder */
-	uint32_t skip; /* calls that fail without a try, because the kernel refused before */
-	uint32_t penalty;
-	bool used; /* atomic: since the last check; written by check, too */
+	struct packet_tx_refusals {
+		uint32_t skip; /* calls that fail without a try, because the kernel refused before */
+		uint32_t penalty;
+	} refusals[2]; /* of TCP; of UDP, which needs Linux 6.2 */
+	bool used;     /* atomic: since the last check; written by check, too */
 	/* check */
 	bool bypass;
 	nsec_t checked;
@@ -49,7 +51,7 @@ bool packet_tx_can(int ifindex, const char *name, unsigned tx_queues);
 int packet_tx_open(struct packet_tx *tx, int ifindex);
 void packet_tx_close(struct packet_tx *tx);
 
-/* 0; -EAGAIN: too much is on its way; or another error: nothing was sent. */
+/* 0; -EAGAIN: too much is on its way; -EFAULT; or another error: nothing was sent. */
 int packet_tx_send(struct packet_tx *tx, const struct frame_large *large);
 
 /* If the socket was used: follows a change of the queueing discipline.  At most once a second. */

@@ -158,6 +158,7 @@ static int open_port(int ifindex, int master, struct port **out, char why[PORT_W
 	/* Frames of zero-copy queues are still on their way when the kernel has taken them. */
 	if (!port->group.zerocopy && packet_tx_can(ifindex, dev.name, dev.tx_queues))
 		port->base.can.segment_max = PACKET_TX_MAX;
+	port->base.can.large_udp = port->base.can.segment_max != 0;
 	xdp_napi_init(port);
 	rc = xdp_service_init(port);
 	if (rc) {

@@ -227,6 +227,19 @@ static inline bool dst_is_ready(const struct dst *dst, const struct ring *home)
 	       dst->generation == netlink_generation() && !dst_host_changed(dst);
 }
 
+/* The least number of segments in a large one; less are cheaper as frames. */
+#define DST_LARGE_MIN 5
+
+/*
+ * holder of home: can large segments leave at once, by this ring?  The adjacency says that the port
+ * is that of this ring, and that the link address is known.
+ */
+static inline bool dst_takes_large(const struct dst *dst, const struct ring *home)
+{
+	return dst->ring == home && dst->adj && dst->adj->state == NEIGH_REACHABLE &&
+	       home->q->port->can.segment_max;
+}
+
 static inline void dst_send_ready(struct dst *dst, struct ring *home, struct pkt *pkt)
 {
 	dst->adj->used = true;

@@ -4,8 +4,6 @@
 
 #include "sock/tcp/tcp_sock.h"
 
-#define LARGE_MIN 4 /* segments; up to so many are cheaper as frames */
-
 static struct inet_sock *sock_of_conn(struct tcp_conn *conn)
 {
 	return container_of(conn, struct inet_sock, tcp.conn);
@@ -63,7 +61,7 @@ static __attribute__((noinline)) uint32_t send_large(struct inet_sock *so, struc
 
 	most -= most % mss;
 	so->tcp.dst.adj->used = true;
-	while (most && rest.len > LARGE_MIN * mss) {
+	while (most && rest.len > (DST_LARGE_MIN - 1) * mss) {
 		tcp_segment_cut(&after, after.len < most ? after.len : most, &piece);
 		frame_build_large(&large, &so->tcp.dst.tmpl, &piece, mss);
 		if (ring_tx_large(ring, &large))
@@ -75,19 +73,12 @@ static __attribute__((noinline)) uint32_t send_large(struct inet_sock *so, struc
 	return seg->len - rest.len + send_frames(so, ring, &rest, mss);
 }
 
-/* The adjacency says that the port is that of this ring, and that the link address is known. */
-static inline bool can_send_large(const struct dst *dst, const struct ring *ring)
-{
-	return dst->ring == ring && dst->adj && dst->adj->state == NEIGH_REACHABLE &&
-	       ring->q->port->can.segment_max;
-}
-
 uint32_t tcp_send_segments(struct tcp_conn *conn, const struct tcp_segment *seg, uint32_t mss)
 {
 	struct inet_sock *so = sock_of_conn(conn);
 	struct ring *ring = sock_home(so);
 
-	if (seg->len > LARGE_MIN * mss && can_send_large(&so->tcp.dst, ring))
+	if (seg->len > (DST_LARGE_MIN - 1) * mss && dst_takes_large(&so->tcp.dst, ring))
 		return send_large(so, ring, seg, mss);
 	return send_frames(so, ring, seg, mss);
 }

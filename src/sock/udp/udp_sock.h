@@ -174,6 +174,15 @@ int udp_twin_error(struct inet_sock *so);
  */
 ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *dst,
 			   const struct iovec *iov, size_t len);
+#define UDP_SEGMENTS_MAX 64 /* newer kernels allow more, all allow this many */
+/*
+ * udp_segments.c, UDP_SEGMENT, holder.  fit: false: the kernel would refuse it, or supports more than
+ * this library; gso 0: it is not cut.  send: gso < len, and it fits: sends all datagrams, or none.
+ * Bytes; -ENOBUFS: too few free frames; -EFAULT.
+ */
+bool udp_segments_fit(const struct inet_sock *so, const struct dst *dst, size_t len, size_t gso);
+ssize_t udp_send_segments(struct inet_sock *so, struct ring *ring, struct dst *dst,
+			  const struct iovec *iov, size_t iovcnt, size_t len, size_t gso);
 /* holder: sends a complete frame to a destination with a ring, paced or not; consumes it. */
 void udp_put(struct inet_sock *so, struct ring *ring, struct dst *dst, struct pkt *pkt);
 /* holder: may a datagram for dst, which has a ring, not be sent in fragments? */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sends that are more than one datagram to one destination: with control messages, cut
- * into segments (UDP_SEGMENT), put together from several calls (MSG_MORE, UDP_CORK), or stamped.
+ * into segments (UDP_SEGMENT, udp_segments.c), put together from several calls (MSG_MORE, UDP_CORK), or stamped.
  * The twin has the same options, so the rest, errors included, is left to it.  Nothing is
  * sent twice: a call that is left to the twin has sent nothing here.
  */
@@ -20,7 +20,6 @@
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/wait.h"
 
-#define SEGMENTS_MAX 64 /* newer kernels allow more, all allow this many */
 #define CALL_MAX 0xffff /* bytes; EMSGSIZE */
 
 /* What step() returns beside the result of the call. */
@@ -161,71 +160,6 @@ static bool choose_way(struct send *s, const struct inet_sock *so)
 
 /* ---- putting frames (holder) ------------------------------------------------------------------ */
 
-/*
- * Builds a frame from the first len bytes of iov, which it changes meanwhile.  False: they
- * cannot be read.
- */
-static bool build(struct pkt *pkt, const struct dst *dst, struct iovec *iov, size_t len)
-{
-	size_t n = 0, left = len, whole;
-
-	while (left > iov[n].iov_len)
-		left -= iov[n++].iov_len;
-	whole = iov[n].iov_len;
-	iov[n].iov_len = left;
-	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, iov, (int)n + 1, len);
-	iov[n].iov_len = whole;
-	return pkt->frame_len;
-}
-
-/* UDP_SEGMENT: sends all segments, or none.  fits() has checked the kernel's limits. */
-static ssize_t put_segments(struct inet_sock *so, struct ring *ring, struct dst *dst,
-			    const struct iovec *iov, size_t iovcnt, size_t len, size_t gso)
-{
-	struct iovec stack[IOV_STACK], *copy = iov_copy(iov, iovcnt, stack), *at = copy;
-	struct pkt *pkts[SEGMENTS_MAX];
-	size_t n = 0, wanted = (len + gso - 1) / gso, left = len;
-	ssize_t rc = STEP_NO_FRAMES;
-
-	while (copy && n < wanted && (pkts[n] = ring_tx_get(ring)))
-		n++;
-	if (n < wanted)
-		goto unsent;
-	for (size_t i = 0; i < n; i++) {
-		size_t piece = left < gso ? left : gso;
-
-		rc = -EFAULT;
-		if (!build(pkts[i], dst, at, piece))
-			goto unsent;
-		iov_advance(&at, &iovcnt, piece);
-		left -= piece;
-	}
-	for (size_t i = 0; i < n; i++)
-		udp_put(so, ring, dst, pkts[i]);
-	sock_count(so, tx_packets, n);
-	sock_count(so, tx_bytes, len);
-	iov_copy_free(copy, stack);
-	return (ssize_t)len;
-
-unsent:
-	while (n)
-		pkt_free(pkts[--n]);
-	if (copy)
-		iov_copy_free(copy, stack);
-	return rc;
-}
-
-/* False: the kernel would refuse it, or supports more than this library. */
-static bool fits(const struct inet_sock *so, const struct dst *dst, size_t len, size_t gso)
-{
-	size_t first = len < gso ? len : gso;
-
-	if (!gso)
-		return true;
-	return first <= dst->payload_max && len <= gso * SEGMENTS_MAX && len <= UDP_PAYLOAD_MAX &&
-	       !so->opt->no_check;
-}
-
 /* Bytes, STEP_NO_FRAMES, STEP_FULL, or SOCK_KERNEL. */
 static ssize_t put(struct inet_sock *so, struct ring *ring, struct dst *dst,
 		   const struct iovec *iov, size_t iovcnt, size_t len, size_t gso)
@@ -235,8 +169,10 @@ static ssize_t put(struct inet_sock *so, struct ring *ring, struct dst *dst,
 
 	if (udp_pace_full(so))
 		return STEP_FULL;
-	if (gso && len > gso)
-		return put_segments(so, ring, dst, iov, iovcnt, len, gso);
+	if (gso && len > gso) {
+		n = udp_send_segments(so, ring, dst, iov, iovcnt, len, gso);
+		return n == -ENOBUFS ? STEP_NO_FRAMES : n;
+	}
 	if (len > dst->payload_max) {
 		n = udp_send_fragments(so, ring, dst, iov, len);
 		return n == -ENOBUFS ? STEP_NO_FRAMES : n;
@@ -360,9 +296,9 @@ static ssize_t push(struct send *s, struct inet_sock *so, struct ring *ring)
 		return n < 0 ? n : (ssize_t)s->len;
 	}
 	n = -EMSGSIZE;
-	if (fits(so, dst, iov.iov_len, gso))
+	if (udp_segments_fit(so, dst, iov.iov_len, gso))
 		n = put(so, ring, dst, &iov, 1, iov.iov_len, gso);
-	else if (gso && iov.iov_len > (size_t)gso * SEGMENTS_MAX)
+	else if (gso && iov.iov_len > (size_t)gso * UDP_SEGMENTS_MAX)
 		n = -EINVAL;
 	if (n == STEP_NO_FRAMES || n == STEP_FULL)
 		return n;
@@ -448,7 +384,7 @@ static ssize_t step(struct send *s, struct inet_sock *so, struct ring *ring)
 	gso = s->sent.segmented ? s->sent.gso_size : so->opt->gso_size;
 	if (more)
 		return begin(s, so, dst, gso);
-	if (!fits(so, dst, s->len, gso))
+	if (!udp_segments_fit(so, dst, s->len, gso))
 		return SOCK_KERNEL;
 	return put(so, ring, dst, s->msg->msg_iov, s->msg->msg_iovlen, s->len, gso);
 }

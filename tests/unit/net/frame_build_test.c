@@ -473,6 +473,35 @@ static void test_a_large_segment_is_cut_into_the_frames_of_a_train(void **state)
 	}
 }
 
+/* The device needs nothing but the frame: it makes the frames of the single datagrams. */
+static void test_large_datagrams_are_cut_into_the_frames_of_each(void **state)
+{
+	struct frame_template t = template_of(IPPROTO_UDP);
+	static uint8_t payload[70000], frame[2048], want[2048];
+
+	for (size_t i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)random_word();
+	for (int round = 0; round < 2000; round++) {
+		uint32_t mss = 1 + random_word() % 1460, len = 1 + random_word() % 20000;
+		uint32_t first = random_word() % len, second = random_word() % (len - first);
+		struct iovec iov[] = {{payload, first},
+				      {payload + first, second},
+				      {payload + first + second, len - first - second}};
+		struct frame_large large;
+
+		frame_build_large_udp(&large, &t, iov, 3, len, mss);
+		assert_true(frame_large_is_udp(&large));
+		for (uint32_t i = 0; i < frame_large_segments(&large); i++) {
+			uint32_t at = i * mss, n = len - at < mss ? len - at : mss;
+			size_t size = frame_build_udp_of(&t, want, payload + at, n);
+
+			assert_int_equal(cut_large(&large, i, frame), size);
+			assert_memory_equal(frame, want, size);
+			parsed(frame, size);
+		}
+	}
+}
+
 static void test_the_largest_segment_fits_an_ip_packet(void **state)
 {
 	struct frame_template t = template_of(IPPROTO_TCP);
@@ -515,6 +544,7 @@ static const struct CMUnitTest tests[] = {
 	BOTH(test_tcp_round_trip),
 	BOTH(test_a_train_is_the_frames_of_its_pieces),
 	BOTH(test_a_large_segment_is_cut_into_the_frames_of_a_train),
+	BOTH(test_large_datagrams_are_cut_into_the_frames_of_each),
 	BOTH(test_the_largest_segment_fits_an_ip_packet),
 };
 

@@ -265,7 +265,7 @@ static void test_the_opening_line_tells_the_abilities(void **state)
 {
 	struct port_abilities none = {.frame_max = 1518};
 	struct port_abilities all = {
-		true, true, true, true, true, true, true, true, true, true, 9018, 65536,
+		true, true, true, true, true, true, true, true, true, true, 9018, 65536, true,
 	};
 
 	ports_init(both);
@@ -276,8 +276,8 @@ static void test_the_opening_line_tells_the_abilities(void **state)
 	assert_non_null(
 		strstr(opening_line(&all),
 		       "eth7: card port: frames of up to 9018 bytes, zero-copy, checksums "
-		       "by the device (partial ones accepted), segmentation of 65536 bytes, "
-		       "timestamps by the device, steering of several processes\n"));
+		       "by the device (partial ones accepted), segmentation of 65536 bytes "
+		       "(UDP, too), timestamps by the device, steering of several processes\n"));
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, setup)

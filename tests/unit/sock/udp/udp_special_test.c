@@ -200,6 +200,124 @@ static void test_segments_that_cannot_be_read_send_nothing(void **state)
 	assert_ptr_equal(iov[0].iov_base, big);
 }
 
+/* ---- in large segments ------------------------------------------------------------------- */
+
+/* What the port was given, and what it answers. */
+static struct {
+	unsigned large, segments;
+	int error;
+} seen;
+
+static int take(const struct frame_large *large)
+{
+	assert_true(frame_large_is_udp(large));
+	if (seen.error)
+		return seen.error;
+	seen.large++;
+	seen.segments += frame_large_segments(large);
+	return 0;
+}
+
+static int with_large(void **state)
+{
+	int rc = connected(state);
+
+	memset(&seen, 0, sizeof(seen));
+	loop_port_large(take);
+	return rc ? rc : tsock_set_int(&ts, IPPROTO_UDP, UDP_SEGMENT, SEGMENT);
+}
+
+static int without_large(void **state)
+{
+	loop_port_large(NULL);
+	return end(state);
+}
+
+/* A large segment of n datagrams, in `pieces` vectors. */
+static ssize_t send_large(unsigned n, unsigned pieces)
+{
+	static struct iovec iov[100];
+	size_t each = n * SEGMENT / pieces;
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = pieces};
+
+	for (unsigned i = 0; i < pieces; i++)
+		iov[i] = (struct iovec){big + i * each, each};
+	iov[pieces - 1].iov_len = n * SEGMENT - (pieces - 1) * each;
+	return sock_ops_of(ts.ref.sk)->send(ts.ref, &msg, 0);
+}
+
+static void expect_all(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		expect(i * SEGMENT, SEGMENT);
+}
+
+/* What was sent before and after it arrives before and after it. */
+static void test_many_segments_leave_as_one_in_order(void **state)
+{
+	assert_int_equal(tsock_send(&ts, big + 7, 10, 0), 10);
+	assert_int_equal(send_large(40, 1), 40 * SEGMENT);
+	assert_int_equal(tsock_send(&ts, big + 9, 11, 0), 11);
+	assert_int_equal(send_large(64, 3), 64 * SEGMENT);
+	assert_int_equal(send_large(64, 64), 64 * SEGMENT);
+	assert_int_equal(tsock_send(&ts, big, 40 * SEGMENT + 1, 0), 40 * SEGMENT + 1);
+	assert_int_equal(seen.large, 4);
+	assert_int_equal(seen.segments, 40 + 64 + 64 + 41);
+	expect(7, 10);
+	expect_all(40);
+	expect(9, 11);
+	expect_all(64);
+	expect_all(64);
+	expect_all(40);
+	expect(40 * SEGMENT, 1);
+}
+
+static void test_a_port_that_refuses_gets_frames(void **state)
+{
+	seen.error = -ENOBUFS;
+	assert_int_equal(send_large(40, 3), 40 * SEGMENT);
+	expect_all(40);
+	seen.error = 0;
+	assert_int_equal(send_large(64, 100), 64 * SEGMENT); /* too many vectors for the port */
+	expect_all(64);
+	assert_int_equal(send_large(10, 1), 10 * SEGMENT); /* fits into one frame */
+	expect_all(10);
+	assert_int_equal(seen.large, 0);
+}
+
+/* Few segments are cheaper as frames. */
+static void test_few_segments_are_frames(void **state)
+{
+	assert_int_equal(tsock_set_int(&ts, IPPROTO_UDP, UDP_SEGMENT, 1000), 0);
+	assert_int_equal(tsock_send(&ts, big, 4000, 0), 4000);
+	assert_int_equal(seen.large, 0);
+	assert_int_equal(tsock_send(&ts, big, 4001, 0), 4001);
+	assert_int_equal(seen.large, 1);
+	for (unsigned i = 0; i < 8; i++)
+		expect(i % 4 * 1000, 1000);
+	expect(4000, 1);
+}
+
+/* Each datagram has its time. */
+static void test_a_paced_socket_sends_frames(void **state)
+{
+	assert_int_equal(tsock_set_int(&ts, SOL_SOCKET, SO_MAX_PACING_RATE, 100000000), 0);
+	assert_int_equal(send_large(40, 1), 40 * SEGMENT);
+	expect_all(40);
+	assert_int_equal(seen.large, 0);
+}
+
+static void test_large_segments_that_cannot_be_read_send_nothing(void **state)
+{
+	struct iovec iov[2] = {{big, 39 * SEGMENT}, {WORLD_BAD, SEGMENT}};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+
+	test_guard();
+	seen.error = -EFAULT;
+	assert_int_equal(sock_ops_of(ts.ref.sk)->send(ts.ref, &msg, 0), -EFAULT);
+	assert_true(nothing_arrives());
+}
+
 /* ---- control messages ---------------------------------------------------------------------- */
 
 union control {
@@ -260,6 +378,7 @@ static void test_a_message_that_is_no_good_is_left_to_the_kernel(void **state)
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, connected, end)
+#define LARGE(name) cmocka_unit_test_setup_teardown(name, with_large, without_large)
 
 static const struct CMUnitTest tests[] = {
 	CASE(test_pieces_make_one_datagram),
@@ -274,6 +393,11 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_a_send_is_cut_into_segments),
 	CASE(test_the_number_of_segments_is_bounded),
 	CASE(test_segments_that_cannot_be_read_send_nothing),
+	LARGE(test_many_segments_leave_as_one_in_order),
+	LARGE(test_a_port_that_refuses_gets_frames),
+	LARGE(test_few_segments_are_frames),
+	LARGE(test_a_paced_socket_sends_frames),
+	LARGE(test_large_segments_that_cannot_be_read_send_nothing),
 	CASE(test_the_sender_may_be_chosen_for_each_datagram),
 	CASE(test_a_message_that_is_no_good_is_left_to_the_kernel),
 };

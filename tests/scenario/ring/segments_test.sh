@@ -1,0 +1,103 @@
+#!/bin/bash
+# Datagrams that are sent many at a time (UDP_SEGMENT) leave in large segments that the kernel cuts,
+# and arrive one by one, in order with those that are sent alone, where a device cuts, where software
+# does, and where the kernel refuses them.
+#
+#	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
+#	sends                     receives; tcpdump sees what the device sent
+self=$(realpath -s "$0")
+cd "${self%/*}/../../.." || exit 2
+. tools/lib/netns.sh
+needs ethtool tc tcpdump
+netns_enter "$self" "$@"
+
+segments=tests/scenario/ring/segments.py
+log=$netns_tmp/serve
+dump=$netns_tmp/dump
+
+# receiver LIB: one that runs; its lines are in $log
+receiver() {
+	netns_spawn $log s "$1" python3 $segments serve 7100 || die "no receiver: $(cat $log)"
+	server=$spawned
+}
+
+flows() {
+	grep -c '^[0-9]' $log
+}
+
+arrived() {
+	(($(flows) > $1))
+}
+
+# intact ROUNDS: the datagrams arrive as they were sent
+intact() {
+	local sent before
+
+	before=$(flows)
+	sent=$(netns_run c "$lib" python3 $segments send $netns_server 7100 "$1")
+	[[ $sent == [0-9]*" "[0-9]*" "* ]] && await 30 arrived "$before" && [[ $(tail -n 1 $log) == "$sent" ]] && return
+	echo "     $sent, not $(tail -n 1 $log)"
+	return 1
+}
+
+# What the peer's device gets meanwhile is in $dump.
+captured() {
+	local rc pid
+
+	netns_exec s "" 0-1023 tcpdump -nn -l -B 65536 -s 100 -i v0 udp dst port 7100 > $dump 2> $netns_tmp/dumped < /dev/null &
+	pid=$!
+	await 30 grep -q 'listening on' $netns_tmp/dumped || die "no tcpdump"
+	"$@"
+	rc=$?
+	await 30 grep -q 'length 3$' $dump
+	kill $pid
+	wait $pid
+	return $rc
+}
+
+# large_frames COMPARISON: of those that the device got, and that were longer than any MTU here
+large_frames() {
+	local n
+
+	n=$(awk '$NF > 4000 { n++ } END { print n + 0 }' $dump)
+	(("$n $1")) && return
+	echo "     $n large frames"
+	return 1
+}
+
+# row WHAT LARGE-FRAMES
+row() {
+	check "$1: datagrams are intact and in order" captured intact 100
+	check "$1: large frames at the peer's device" large_frames "$2"
+}
+
+# Datagrams that the receiving kernel took; others that it dropped.
+received() {
+	netns_counters s UdpInDatagrams
+}
+dropped() {
+	netns_counters s UdpInErrors UdpInCsumErrors UdpRcvbufErrors
+}
+
+netns_pair ""
+receiver ""
+by_kernel=$(netns_counters c UdpOutDatagrams)
+before=$(received)
+row "a device that cuts" "> 50"
+check "the kernel counts each datagram" test $(($(received) - before - 1)) = "$(tail -n 1 $log | cut -d ' ' -f 1)"
+in_ns c ethtool -K v0 gso off tx-udp-segmentation off > /dev/null
+row "software that cuts" "== 0"
+in_ns c ethtool -K v0 gso on tx-udp-segmentation on > /dev/null
+tc -n c qdisc add dev v0 root pfifo limit 1000
+row "around a queueing discipline" "> 50"
+[[ -z $lib ]] || in_ns c ethtool -K v0 tx-udp-segmentation off > /dev/null
+[[ -z $lib ]] || row "a discipline, and a device that does not cut" "== 0"
+in_ns c ethtool -K v0 tx-udp-segmentation on > /dev/null
+tc -n c qdisc del dev v0 root
+check "the receiving kernel dropped none" test "$(dropped)" = "0 0 0"
+[[ -z $lib ]] || check "the sending kernel sent none" test "$by_kernel" = "$(netns_counters c UdpOutDatagrams)"
+
+netns_kill $server
+receiver "$lib"
+check "to the library: datagrams are intact and in order" intact 100
+verdict
