@@ -11,7 +11,8 @@
  * What is sent is built here, and copied into frames of the UMEM, its pieces.
  *
  * Known limit: datagrams that a local sender joined (UDP_SEGMENT) and the kernel has not split
- * arrive as one datagram.  With native XDP the kernel splits them first.
+ * arrive as one datagram, if together they are not longer than the MTU; others the XDP program leaves
+ * to the kernel.  With native XDP the kernel splits them first.
  */
 #include <errno.h>
 #include <string.h>

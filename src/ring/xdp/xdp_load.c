@@ -255,6 +255,7 @@ int xdp_load(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
 		goto unload;
 	}
 	xdp_conf_mac(port, dev->mac);
+	port->conf->udp_max = dev->mtu;
 	if (random_bytes(&seed, sizeof(seed)))
 		port->conf->seed = seed;
 	rc = attach(port, dev, bpf_program__fd(skel->progs.xdp_steer), why);

@@ -153,7 +153,9 @@ static int open_port(int ifindex, int master, struct port **out, char why[PORT_W
 		return rc;
 	}
 	set_ops(port);
-	xdp_conf_mac(port, dev.mac); /* the group may have been made under another MAC address */
+	/* The group may have been made under another MAC address, or MTU. */
+	xdp_conf_mac(port, dev.mac);
+	port->conf->udp_max = dev.mtu;
 	port->base.can.zero_copy = port->group.zerocopy;
 	/* Frames of zero-copy queues are still on their way when the kernel has taken them. */
 	if (!port->group.zerocopy && packet_tx_can(ifindex, dev.name, dev.tx_queues))

@@ -413,6 +413,15 @@ static __always_inline int steer(struct xdp_md *ctx, const struct tuple *t)
 	return redirect(ctx, t, slot);
 }
 
+/*
+ * Datagrams that a sender of this host has joined (UDP_SEGMENT), and the kernel has not split yet,
+ * as generic XDP gets them: the kernel splits them.
+ */
+static __always_inline int is_joined(__u8 proto, __u32 len)
+{
+	return proto == IPPROTO_UDP && len > conf.udp_max;
+}
+
 static __always_inline int steer4(struct xdp_md *ctx, const struct ethhdr *eth,
 				  const struct iphdr *ip, const void *end)
 {
@@ -425,7 +434,7 @@ static __always_inline int steer4(struct xdp_md *ctx, const struct ethhdr *eth,
 	/* The kernel also has rules for these, and counts them. */
 	if (is_odd_sender(ip) || is_odd_group(eth, ip))
 		return XDP_PASS;
-	if ((const void *)(behind + 1) > end)
+	if ((const void *)(behind + 1) > end || is_joined(ip->protocol, bpf_ntohs(ip->tot_len)))
 		return XDP_PASS;
 
 	struct tuple t = {
@@ -461,6 +470,8 @@ static __always_inline int steer6(struct xdp_md *ctx, const struct ethhdr *eth,
 		return XDP_PASS;
 	/* Extension headers, and with them fragments, are the kernel's. */
 	if ((ip->nexthdr != IPPROTO_UDP && ip->nexthdr != IPPROTO_TCP) || is_odd6(eth, ip))
+		return XDP_PASS;
+	if (is_joined(ip->nexthdr, bpf_ntohs(ip->payload_len) + sizeof(*ip)))
 		return XDP_PASS;
 	if (!conf.flows6)
 		return pass(ip->nexthdr);

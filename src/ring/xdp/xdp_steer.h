@@ -152,6 +152,7 @@ struct xdp_steer_conf {
 	__u32 flows6;	 /* entries in the map of exact flows; 0: the program passes IPv6 */
 	__u64 hold; /* CLOCK_MONOTONIC in ns: until then TCP without an entry is dropped; 0: no */
 	__u32 stamped; /* any member writes, atomic: frames have their time with one RX queue, too */
+	__u32 udp_max; /* bytes of the longest IP packet that is one datagram: the MTU */
 };
 
 #endif

@@ -1,10 +1,10 @@
-"""Datagrams that are sent many at a time (UDP_SEGMENT), and their hash at both ends.
+"""Datagrams that are sent many at a time (UDP_SEGMENT), and their hashes at both ends.
 
-    segments.py serve PORT              prints "ready", then for each flow "DATAGRAMS BYTES SHA1"
+    segments.py serve PORT              prints "ready", then for each flow "DATAGRAMS BYTES SUM SHA1"
     segments.py send HOST PORT ROUNDS   prints the same for what it sent
 
-The hash is of the datagrams in order, each with its length: one that is lost, joined with another, or
-overtakes another changes it.
+SUM is that of the hashes of each datagram, SHA1 the hash of all in order: one that is lost, or joined
+with another changes both, one that overtakes another only the latter.
 """
 import hashlib
 import socket
@@ -14,21 +14,23 @@ import sys
 SO_RCVBUFFORCE = 33
 UDP_SEGMENT = 103
 SIZES = (1200, 1000, 1472, 700)  # of a segment
+# And the number of datagrams before it: it is answered when they have arrived.
 ROUND = b"round "
-END = b"end"
+END = b"end "
 
 
 class Tally:
     def __init__(self):
-        self.datagrams, self.bytes, self.hash = 0, 0, hashlib.sha1()
+        self.datagrams, self.bytes, self.sum, self.hash = 0, 0, 0, hashlib.sha1()
 
     def add(self, datagram):
         self.datagrams += 1
         self.bytes += len(datagram)
+        self.sum += int.from_bytes(hashlib.sha1(datagram).digest()[:6], "big")
         self.hash.update(struct.pack("!H", len(datagram)) + datagram)
 
     def tell(self):
-        print(self.datagrams, self.bytes, self.hash.hexdigest(), flush=True)
+        print(self.datagrams, self.bytes, self.sum, self.hash.hexdigest(), flush=True)
 
 
 def serve(port):
@@ -36,16 +38,20 @@ def serve(port):
         sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
         sock.bind(("", port))
         print("ready", flush=True)
-        tally = Tally()
+        tally, mark = Tally(), b""
         while True:
             datagram, sender = sock.recvfrom(65536)
-            if datagram == END:
+            if datagram.startswith((ROUND, END)):
+                mark = datagram
+            else:
+                tally.add(datagram)
+            if not mark or tally.datagrams != int(mark.split()[1]):
+                continue
+            if mark.startswith(END):
                 tally.tell()
                 tally = Tally()
-                continue
-            tally.add(datagram)
-            if datagram.startswith(ROUND):
-                sock.sendto(datagram, sender)
+            sock.sendto(mark, sender)
+            mark = b""
 
 
 def send_segments(sock, size, data, pieces, tally):
@@ -64,6 +70,13 @@ def send_one(sock, data, tally):
     tally.add(data)
 
 
+def await_answer(sock, mark, tally):
+    mark += str(tally.datagrams).encode()
+    sock.send(mark)
+    if sock.recv(100) != mark:
+        sys.exit("another answer")
+
+
 def send(host, port, rounds):
     block, tally = hashlib.sha512(b"segments").digest() * 1024, Tally()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -77,11 +90,8 @@ def send(host, port, rounds):
                 data = block[number % 64 :][: min(length, 65000)]
                 send_one(sock, data[: 9 + number % 1400], tally)
                 send_segments(sock, size, data, 1 + (number + part) % 5, tally)
-            end = ROUND + str(number).encode()
-            send_one(sock, end, tally)
-            if sock.recv(100) != end:
-                sys.exit("another answer")
-        sock.send(END)
+            await_answer(sock, ROUND, tally)
+        await_answer(sock, END, tally)
     tally.tell()
 
 
