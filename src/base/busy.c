@@ -8,6 +8,7 @@
 __thread struct hold *hold_current __attribute__((tls_model("initial-exec")));
 char busy_with[1];
 __thread unsigned busy_locks __attribute__((tls_model("initial-exec")));
+__thread unsigned busy_defers __attribute__((tls_model("initial-exec")));
 __thread bool busy_put_off __attribute__((tls_model("initial-exec")));
 
 static __thread uint64_t deferred_mask __attribute__((tls_model("initial-exec")));

@@ -20,8 +20,11 @@ extern __thread struct hold *hold_current __attribute__((tls_model("initial-exec
 
 extern char busy_with[1]; /* its address marks a section that holds no ring */
 
-/* The number of mutexes that this thread holds or is about to lock without blocking signals. */
+/* The number of mutexes and of other sections between busy_lock() and busy_unlock() of this thread. */
 extern __thread unsigned busy_locks __attribute__((tls_model("initial-exec")));
+
+/* The number of sections of this thread in which handlers are deferred and calls are not refused. */
+extern __thread unsigned busy_defers __attribute__((tls_model("initial-exec")));
 
 /*
  * A signal arrived while this thread was busy, and its handler is deferred. The handler could
@@ -33,7 +36,7 @@ extern __thread bool busy_put_off __attribute__((tls_model("initial-exec")));
 
 static inline bool busy_is(void)
 {
-	return hold_current || busy_locks;
+	return hold_current || busy_locks || busy_defers;
 }
 
 /* True if sig can be deferred; false for signals that an instruction raises (SIGSEGV). */
@@ -72,6 +75,50 @@ static inline void busy_end(bool began)
 	 * Orders the store before the load of busy_put_off: a handler that still sees the thread
 	 * busy sets the flag before it is read here.
 	 */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (__builtin_expect(busy_put_off, 0))
+		busy_let_signals_in();
+}
+
+/*
+ * Around a mutex that is locked without blocking signals, or state that a handler must not find half
+ * changed: handlers are deferred, calls that need the mutex are refused, the section may hold rings,
+ * and no callback of the program runs in it.
+ */
+static inline void busy_lock(void)
+{
+	busy_locks++;
+	/* Orders the count first: a signal handler that runs in between must be refused, too. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void busy_unlock(void)
+{
+	/* Orders the count last, and before the look at what signal handlers have put off. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	busy_locks--;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (__builtin_expect(busy_put_off, 0))
+		busy_let_signals_in();
+}
+
+/*
+ * A section that holds nothing: its calls may hold rings, but no handler interrupts it.  They nest,
+ * and may begin while a ring is held and end when it is released.
+ */
+static inline void busy_defer_begin(void)
+{
+	busy_defers++;
+	/* Orders the count before the section, for signal handlers of this thread. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* The handlers that were deferred run now, unless the thread is still busy; they may not return. */
+static inline void busy_defer_end(void)
+{
+	/* Orders the section before the count, and that before the load, as in busy_end(). */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	busy_defers--;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (__builtin_expect(busy_put_off, 0))
 		busy_let_signals_in();

@@ -28,9 +28,7 @@ static pthread_mutex_t nesting = PTHREAD_MUTEX_INITIALIZER;
 
 void epoll_lock_nested(struct epoll *ep)
 {
-	/* Orders the count first: a signal handler that runs in between must be refused, too. */
-	busy_locks++;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	busy_lock();
 	light_lock(&ep->mutex);
 }
 
@@ -47,12 +45,7 @@ bool epoll_lock(struct epoll *ep)
 void epoll_unlock(struct epoll *ep)
 {
 	light_unlock(&ep->mutex);
-	/* Orders the count last, and before the look at what signal handlers have put off. */
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	busy_locks--;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (__builtin_expect(busy_put_off, 0))
-		busy_let_signals_in();
+	busy_unlock();
 }
 
 /* ---- sets ------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/busy.h"
 #include "base/cleanup.h"
 #include "base/mem.h"
 #include "base/param.h"
@@ -314,7 +315,9 @@ static int sleep_on_all(struct wait *w)
 	if (rc)
 		return rc;
 	nap.w = w;
+	busy_lock(); /* as poll_sleep() */
 	if (!rest_begin(&nap.rest, &w->ep->waiter, &w->rings, 2 + w->n_nested * EPOLL_SLEEP_FDS)) {
+		busy_unlock();
 		sys_sched_yield();
 		return 0;
 	}
@@ -323,11 +326,14 @@ static int sleep_on_all(struct wait *w)
 	for (unsigned i = 0; i < w->n_nested; i++)
 		epoll_sleep(w->nested[i], &nap.rest, &nap.guests[i]);
 	cleanup_push(&undo, cancelled, &nap);
+	busy_unlock();
 	rc = sleep_watching(&nap);
+	busy_lock();
 	cleanup_pop(&undo);
 	rest_end(&nap.rest);
 	if (rc)
 		pass_on(w);
+	busy_unlock();
 	return rc;
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "base/busy.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "sock/core/poll_events.h"
@@ -102,8 +103,6 @@ static int sleep_watching(struct nap *nap)
 	nsec_t deadline = call->deadline;
 	int rc = 0;
 
-	if (!watch_members(nap))
-		return 0;
 	collect_fds(nap);
 	if (call->deaf && deadline > clock_now() + NAP)
 		deadline = clock_now() + NAP;
@@ -118,7 +117,8 @@ int poll_sleep(struct call *call)
 {
 	struct nap nap; /* not cleared: it is large */
 	struct cleanup undo;
-	int rc;
+	bool watching;
+	int rc = 0;
 
 	if (sock_in_callback) { /* which may wait for a datagram that only its return lets in */
 		call->deadline = 0;
@@ -129,14 +129,21 @@ int poll_sleep(struct call *call)
 	nap.call = call;
 	nap.waiter = waiter_self();
 	nap.n_watched = 0;
+	busy_lock(); /* a signal handler may jump out of the sleep, not of its begin or end */
 	if (!nap.waiter || !rest_begin(&nap.rest, nap.waiter, &call->rings,
 				       (unsigned)call->n + call->n_sets * EPOLL_SLEEP_FDS)) {
+		busy_unlock();
 		sys_sched_yield(); /* no memory: continues polling */
 		return 0;
 	}
 	cleanup_push(&undo, cancelled, &nap);
-	rc = sleep_watching(&nap);
+	watching = watch_members(&nap);
+	busy_unlock();
+	if (watching)
+		rc = sleep_watching(&nap);
+	busy_lock();
 	cleanup_pop(&undo);
 	wake_up(&nap);
+	busy_unlock();
 	return rc;
 }

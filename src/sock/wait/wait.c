@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/busy.h"
 #include "base/param.h"
 #include "sock/core/inet_sock.h"
 #include "sock/wait/poll_rings.h"
@@ -107,21 +108,23 @@ static int sleep_watching(struct nap *nap)
 	return rc;
 }
 
-/* A cancellation point. */
+/* A cancellation point.  In busy_lock(), but for the sleep, from which a signal handler may jump. */
 static int sleep_guarded(struct nap *nap)
 {
 	struct cleanup undo;
 	int rc;
 
 	cleanup_push(&undo, wake_up, nap);
+	busy_unlock();
 	rc = sleep_watching(nap);
+	busy_lock();
 	cleanup_pop(&undo);
 	wake_up(nap);
 	return rc;
 }
 
-/* Sleeps until the socket has an event, whichever thread received it. */
-static int sleep_on(struct sock_wait *wait)
+/* In busy_lock(): the thread begins to sleep, and ends it. */
+static int begin_and_end_sleep(struct sock_wait *wait)
 {
 	struct nap nap; /* not cleared: it is large */
 	struct ring *ring;
@@ -147,6 +150,17 @@ static int sleep_on(struct sock_wait *wait)
 	ring_release_cold(ring);
 	rc = sleep_guarded(&nap);
 	return rc == -EINTR ? -EINTR : 0;
+}
+
+/* Sleeps until the socket has an event, whichever thread received it. */
+static int sleep_on(struct sock_wait *wait)
+{
+	int rc;
+
+	busy_lock();
+	rc = begin_and_end_sleep(wait);
+	busy_unlock();
+	return rc;
 }
 
 /*
