@@ -3,6 +3,7 @@
 
 #include <ck_pr.h>
 
+#include "base/busy.h"
 #include "base/delay.h"
 #include "base/log.h"
 #include "base/image/sections.h"
@@ -325,6 +326,8 @@ void ring_look_after_release(struct ring *ring)
 		if (ring_thread.to[i] == ring)
 			return;
 	}
+	if (!ring_thread.posted)
+		busy_defer_begin();
 	if (ring_thread.posted < RING_POSTED_MAX)
 		ring_thread.to[ring_thread.posted] = ring;
 	if (ring_thread.posted <= RING_POSTED_MAX)
@@ -341,30 +344,32 @@ static void try_every_ring(void)
 
 static __attribute__((noinline)) void try_rings(void)
 {
-	/* A copy: a signal handler may post, and call this, at any time from here on. */
-	struct ring_thread due = ring_thread;
+	struct ring_thread due = ring_thread; /* a copy: what runs there may post */
 
-	/* Orders the copy before the reset: a signal handler from here on adds to an empty list. */
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	ring_thread.posted = 0;
 	inbox_fence(); /* pairs with the fence in ring_post(): see ring_look_after_release() */
 	for (unsigned i = 0; i < due.posted && i < RING_POSTED_MAX; i++)
 		ring_look_again(due.to[i], ring_mode_now());
 	if (due.posted > RING_POSTED_MAX)
 		try_every_ring();
+	busy_defer_end();
 }
 
-static void run_functions(void)
+static void run_function(void)
 {
-	void (*due[RING_AFTERWARDS])(void); /* a copy, as above */
+	unsigned i = RING_AFTERWARDS - 1;
+	void (*fn)(void);
 
-	__builtin_memcpy(due, ring_thread.afterwards, sizeof(due));
-	/* Orders the copy before the reset, as above. */
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	ring_thread.runs = 0;
-	memset(ring_thread.afterwards, 0, sizeof(ring_thread.afterwards));
-	for (unsigned i = 0; i < RING_AFTERWARDS && due[i]; i++)
-		due[i]();
+	while (i && !ring_thread.afterwards[i])
+		i--;
+	fn = ring_thread.afterwards[i];
+	ring_thread.afterwards[i] = NULL;
+	if (i && (i > 1 || ring_thread.afterwards[0]))
+		busy_defer_begin(); /* others are due, too */
+	else
+		ring_thread.runs = 0;
+	fn();
+	busy_defer_end();
 }
 
 void ring_try_posted(void)
@@ -372,8 +377,8 @@ void ring_try_posted(void)
 	while ((ring_thread.posted || ring_thread.runs) && !hold_current) {
 		if (ring_thread.posted)
 			try_rings();
-		if (ring_thread.runs)
-			run_functions();
+		else
+			run_function();
 	}
 	if (__builtin_expect(ring_thread.put_off, 0) && !busy_is()) {
 		ring_thread.put_off = 0;
@@ -381,15 +386,28 @@ void ring_try_posted(void)
 	}
 }
 
+static void run_at(unsigned i, void (*fn)(void))
+{
+	ring_thread.afterwards[i] = fn;
+	if (ring_thread.runs)
+		return;
+	ring_thread.runs = 1;
+	busy_defer_begin();
+}
+
 void ring_run_afterwards(void (*fn)(void))
 {
-	unsigned i = 0;
+	unsigned i = 1;
 
 	while (i < RING_AFTERWARDS - 1 && ring_thread.afterwards[i] &&
 	       ring_thread.afterwards[i] != fn)
 		i++;
-	ring_thread.afterwards[i] = fn;
-	ring_thread.runs = 1;
+	run_at(i, fn);
+}
+
+void ring_run_last(void (*fn)(void))
+{
+	run_at(0, fn);
 }
 
 void ring_post(struct ring *ring, struct inbox_item *item)

@@ -208,8 +208,8 @@ void ring_look_again(struct ring *ring, enum hold_mode mode);
 void ring_run_late_work(struct ring *ring);
 
 /*
- * What the calling thread does as soon as it holds no ring: it tries the rings that it posted
- * to meanwhile, and runs functions (ring_run_afterwards()).
+ * What the calling thread does as soon as it holds no ring: it tries the rings that it posted to, and
+ * runs functions. Signal handlers, which may jump, are deferred: busy_defers counts ->posted and ->runs.
  */
 #define RING_POSTED_MAX 8
 #define RING_AFTERWARDS 3
@@ -224,7 +224,7 @@ struct ring_thread {
 	};
 	bool internal; /* this is the internal thread */
 	struct ring *to[RING_POSTED_MAX];
-	void (*afterwards[RING_AFTERWARDS])(void);
+	void (*afterwards[RING_AFTERWARDS])(void); /* the first one is that of ring_run_last() */
 };
 extern __thread struct ring_thread ring_thread __attribute__((tls_model("initial-exec")));
 
@@ -237,10 +237,12 @@ void ring_try_posted(void);
 void ring_look_after_release(struct ring *ring);
 
 /*
- * holder: fn runs on this thread, once, as soon as the thread holds no ring.  There is room
- * for RING_AFTERWARDS different functions in the whole library.
+ * holder: fn runs on this thread, once, as soon as the thread holds no ring; signal handlers are
+ * deferred until it returns.  There is room for RING_AFTERWARDS - 1 different functions in the whole
+ * library.  _last: for the one that lets them in, to call the program; nothing else is due then.
  */
 void ring_run_afterwards(void (*fn)(void));
+void ring_run_last(void (*fn)(void));
 
 /* holder: runs the items of the inbox, if there are any. */
 static inline __attribute__((always_inline)) void ring_catch_up(struct ring *ring)

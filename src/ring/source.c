@@ -484,7 +484,7 @@ static void answer_some(unsigned most)
 		progress_kick();
 }
 
-/* See ring_run_afterwards(): the thread holds no ring.  Busy: signal handlers are refused. */
+/* See ring_run_afterwards(): the thread holds no ring.  Busy: the calls of handlers are refused. */
 static void answer_now(void)
 {
 	bool began = busy_begin();

@@ -526,6 +526,7 @@ void sock_fork_child(void)
 	control_fork_child();
 	hold_current = NULL;
 	ring_thread = (struct ring_thread){0};
+	busy_defers = 0;
 	hold_fork_child();
 	async_fork_child();
 	held_fork_child();

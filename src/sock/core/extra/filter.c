@@ -3,21 +3,23 @@
 
 #include <errno.h>
 
+#include "base/busy.h"
 #include "base/cleanup.h"
 #include "base/mem.h"
 #include "base/signals.h"
 #include "sock/core/extra/held.h"
 #include "sock/core/kind.h"
 
-/* A run of a filter, on the stack of its thread. */
-struct run {
-	struct filter *f;
-	unsigned forks; /* in a forked child the filter is the parent's */
-};
-
-/* Of this thread: the filters that it has claimed, oldest first, and the one that it runs. */
+/*
+ * Of this thread: the filters that it has claimed, oldest first, and the one that it runs.
+ *
+ * A signal handler of the program may leave the call by siglongjmp().  From a claim on, handlers are
+ * deferred (ring_run_last()), but for the time in which callbacks are called: then a cleanup record
+ * gives all of these filters up.  So whenever a handler runs, none is left that it could strand.
+ */
 static __thread struct {
 	struct filter *first, *last, *current;
+	bool running; /* in run_filters() */
 } filters __attribute__((tls_model("initial-exec")));
 
 static void run_filters(void);
@@ -84,8 +86,8 @@ static void claim(struct filter *f)
 	else
 		filters.first = f;
 	filters.last = f;
-	if (!filters.current) /* otherwise run_filters() goes on with it */
-		ring_run_afterwards(run_filters);
+	if (!filters.running) /* otherwise run_filters() goes on with it */
+		ring_run_last(run_filters);
 }
 
 void filter_wake(struct filter *f, struct ring *ring)
@@ -319,19 +321,23 @@ static struct filter *pop_filter(void)
 	return f;
 }
 
-/* The callback does not return: its thread was cancelled, or jumped. */
-static void leave_batch(void *arg)
+/*
+ * The callback does not return: its thread was cancelled, it has thrown, or it or a signal handler has
+ * jumped.  A handler that jumps, too, at the begin or at the end, has it called again.
+ */
+static void leave(void *arg)
 {
-	struct run *r = arg;
 	struct filter *f;
 
+	(void)arg;
+	busy_defer_begin();
 	sock_in_callback = false;
+	f = filters.current;
 	filters.current = NULL;
-	if (r->forks != ready_forks)
-		return;
-	give_up(r->f);
-	while ((f = pop_filter()))
+	for (; f; f = pop_filter())
 		give_up(f);
+	filters.running = false;
+	busy_defer_end();
 }
 
 static struct timespec spec_of(nsec_t stamp)
@@ -392,38 +398,40 @@ static void hold_packet(struct filter *f, struct pkt *pkt)
 	prepare_held(f);
 }
 
+/* What the callback said about the packet that was shown last, if that was not to drop it. */
+static void obey_verdict(struct filter *f, struct pkt *pkt, vma_recv_callback_retval_t verdict)
+{
+	if (verdict == VMA_PACKET_RECV) {
+		take_out(&f->batch);
+		f->batch.passed = pkt;
+	} else if (verdict == VMA_PACKET_HOLD && f->held && sock_ref_valid(f->batch.ref)) {
+		hold_packet(f, pkt);
+	}
+}
+
 /*
  * The callback has not just said that the packet is dropped, or was changed.  True: the next one is
  * shown.
  */
-static __attribute__((noinline)) bool goes_on(const struct run *r, struct pkt *pkt,
+static __attribute__((noinline)) bool goes_on(struct filter *f, unsigned forks, struct pkt *pkt,
 					      vma_recv_callback_retval_t verdict)
 {
-	struct filter *f = r->f;
-
-	if (r->forks != ready_forks)
-		return false; /* the child of a fork() in the callback */
-	if (verdict == VMA_PACKET_RECV) {
-		take_out(&f->batch);
-		f->batch.passed = pkt;
-		return false;
-	}
-	if (verdict == VMA_PACKET_HOLD && f->held && sock_ref_valid(f->batch.ref))
-		hold_packet(f, pkt);
-	return __atomic_load_n(&f->changed, __ATOMIC_RELAXED) == 0;
+	if (forks != ready_forks)
+		return false; /* the child of a fork() in the callback: the filter is the parent's */
+	busy_defer_begin();
+	obey_verdict(f, pkt, verdict);
+	busy_defer_end();
+	return verdict != VMA_PACKET_RECV && __atomic_load_n(&f->changed, __ATOMIC_RELAXED) == 0;
 }
 
 /* Calls the callback for the packets of the batch, or for the first ones. */
-static void show(const struct run *r)
+static void show(struct filter *f, unsigned forks)
 {
-	struct filter *f = r->f;
 	struct filter_batch *b = &f->batch;
 	struct pkt *pkt = b->first;
 
 	if (__atomic_load_n(&f->changed, __ATOMIC_RELAXED))
 		return;
-	if (__builtin_expect(!f->held, 0))
-		prepare_held(f);
 	while (pkt) {
 		struct iovec iov = {pkt_payload(pkt), pkt->len};
 		vma_recv_callback_retval_t verdict;
@@ -439,43 +447,51 @@ static void show(const struct run *r)
 		verdict = b->callback(b->fd, 1, &iov, &b->info, b->context);
 		if (!((unsigned)verdict | __atomic_load_n(&f->changed, __ATOMIC_RELAXED)))
 			pkt = pkt->next; /* VMA_PACKET_DROP */
-		else if (goes_on(r, pkt, verdict))
+		else if (goes_on(f, forks, pkt, verdict))
 			pkt = filter_unseen(b);
 		else
 			return;
 	}
 }
 
-/* longjmp() compares the address of undo with the stack: AddressSanitizer must leave it there. */
-__attribute__((no_sanitize_address)) static void run(struct filter *f)
+/* False: this is the child of a fork() in a callback. */
+static bool run(struct filter *f, unsigned forks)
 {
-	struct run r = {f, ready_forks};
-	struct cleanup undo;
-	bool more;
-
 	filters.current = f;
-	sock_signal_enters(); /* the thread may be about to sleep, and the callback may sleep, too */
-	for (more = f->batch.callback || next_batch(f); more; more = next_batch(f)) {
-		cleanup_push(&undo, leave_batch, &r);
+	for (bool more = f->batch.callback || next_batch(f); more; more = next_batch(f)) {
+		if (__builtin_expect(!f->held, 0))
+			prepare_held(f);
 		sock_in_callback = true;
-		show(&r);
+		busy_defer_end();
+		show(f, forks);
+		busy_defer_begin();
 		sock_in_callback = false;
-		cleanup_pop(&undo);
-		if (r.forks != ready_forks)
-			break;
+		if (forks != ready_forks)
+			return false;
 	}
 	filters.current = NULL;
+	return true;
 }
 
-static void run_filters(void)
+/*
+ * Handlers are deferred.  longjmp() compares the address of undo with the stack: AddressSanitizer must
+ * leave it there.
+ */
+__attribute__((no_sanitize_address)) static void run_filters(void)
 {
+	unsigned forks = ready_forks;
+	struct cleanup undo;
 	struct filter *f;
 	int saved = errno;
 
-	if (filters.current)
-		return;
-	while ((f = pop_filter()))
-		run(f);
+	assert(busy_defers == 1);
+	sock_signal_enters(); /* the thread may be about to sleep, and the callback may sleep, too */
+	filters.running = true;
+	cleanup_push(&undo, leave, NULL);
+	while ((f = pop_filter()) && run(f, forks))
+		;
+	cleanup_pop(&undo);
+	filters.running = false;
 	errno = saved;
 }
 

@@ -1,0 +1,27 @@
+#!/bin/bash
+# Signal handlers jump out of calls in which a receive callback runs, every 150 us: callbacks go on, also
+# in another thread; asleep or not, of datagrams and of a connection.
+#
+#	c  v0 10.9.0.1, the program ---------- v0 10.9.0.2  s
+#	                                       echo, by the kernel
+self=$(realpath -s "$0")
+cd "${self%/*}/../../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+netns_needs_lib
+
+storm=$(find_program tests/scenario/extra/storm) || exit 1
+. tests/scenario/extra/echoes.sh
+
+plain=("${vma_env[@]}")
+for proto in udp tcp; do
+	for poll in -1 0; do
+		vma_env=("${plain[@]}" VMA_RX_POLL=$poll VMA_SELECT_POLL=$poll)
+		check "$proto, VMA_RX_POLL=$poll" counted $proto "$lib" timeout 120 "$storm" $proto $netns_server 7000 2000
+		check "... handlers jump" says '^jumps [1-9][0-9]{2}'
+		check "... callbacks jump" says '^of callbacks [1-9][0-9]{2}'
+		check "... nothing is wrong" says '^bad 0$'
+		check "... the kernel receives none" test $kernel_in = 0
+	done
+done
+verdict
