@@ -65,7 +65,7 @@ check "... in recv(), of recv()" at_most_percent udp_called_10 60 udp_recv_10
 check "many packets of a connection cost at most 60 % of recv()" at_most_percent tcp_zcopy_10 60 tcp_recv_10
 check "a batch that is received costs at most 40 % of epoll_wait() and recv()" at_most_percent udp_batch_10 40 udp_epoll_10
 check "a batch that is sent costs at most 88 % of send()" at_most_percent udp_out_10 88 udp_send_1
-check "... of a connection 25 %" at_most_percent tcp_out_10 25 tcp_send_1
+check "... of a connection 36 %" at_most_percent tcp_out_10 36 tcp_send_1
 check "socketxtreme costs at most 60 % of epoll_wait() and recv()" at_most_percent udp_xtreme_10 60 udp_epoll_10
 check "... of a connection, of recv()" at_most_percent tcp_xtreme_10 60 tcp_recv_10
 check "... of a datagram socket, of recv()" at_most_percent udp_xtreme_10 60 udp_recv_10

@@ -60,7 +60,8 @@ struct sim_params {
 	bool again;	/* the listener accepts further connections */
 	unsigned large; /* chance per 1000 that the port segments a train; the others it refuses */
 	bool ip6;
-	bool wrap; /* sequence numbers begin shortly before they wrap around */
+	bool parts; /* the programs' buffers are always in two parts; else most are in one */
+	bool wrap;  /* sequence numbers begin shortly before they wrap around */
 };
 
 /* Default parameters: an MTU of 1500, 64 KB buffers, timestamps, 5 ms in each direction. */

@@ -185,6 +185,16 @@ ssize_t tcp_send(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, uns
 		 nsec_t now);
 
 /*
+ * tcp_send() in two parts, for an owner that sends the segment itself, and wants to have sent it before
+ * the rest is recorded: a few bytes without flags, while nothing is queued. True: *seg has them, until
+ * tcp_quick_sent(), which is due as soon as it was sent: no other function may be called before. False,
+ * or if it is not sent: nothing has changed, tcp_send() does it.
+ */
+bool tcp_quick_begin(struct tcp_conn *conn, const void *buf, size_t len, struct tcp_segment *seg,
+		     nsec_t now);
+void tcp_quick_sent(struct tcp_conn *conn, uint32_t len, nsec_t now);
+
+/*
  * As tcp_send(), and then everything is as before. ops: instead of the owner's; alloc and free must
  * be the owner's, the others must not do anything that cannot be undone: send() builds a frame and
  * frees it. Also: -EMSGSIZE: more than one segment; -EAGAIN: data is queued or in flight.
@@ -327,7 +337,13 @@ bool tcp_icmp_is_ours(const struct tcp_conn *conn, uint32_t seq);
 int tcp_take_error(struct tcp_conn *conn);
 
 /* The time at which tcp_timer() must be called at the latest, or NSEC_NEVER. */
-nsec_t tcp_deadline(const struct tcp_conn *conn);
+static inline nsec_t tcp_deadline(const struct tcp_conn *conn)
+{
+	nsec_t a = conn->rto_at < conn->ack_at ? conn->rto_at : conn->ack_at;
+	nsec_t b = conn->life_at < conn->trim_at ? conn->life_at : conn->trim_at;
+
+	return a < b ? a : b;
+}
 /* Runs every timer that is due; does nothing when called early. */
 void tcp_timer(struct tcp_conn *conn, nsec_t now);
 

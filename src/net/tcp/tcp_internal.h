@@ -3,6 +3,7 @@
  * Shared by the files of the engine only.
  *
  *   tcp_conn.c      life of a connection, the program's calls
+ *   tcp_send.c      those that send
  *   tcp_state.c     the state variable
  *   tcp_input.c     RFC 9293 section 3.10.7
  *   tcp_ack.c       its fifth step: acknowledgements and windows
@@ -42,6 +43,8 @@
 #define TCP_DATA_RETRIES 15		   /* as Linux: between 13 and 30 minutes */
 #define TCP_ORPHAN_RETRIES 8		   /* as Linux: 102 s for an RTO of 200 ms */
 #define TCP_ACK_DELAY (50 * NSEC_PER_MSEC) /* assumed of peers: see tcp_tlp_timeout() */
+#define TCP_ACK_DELAY_MAX (200 * NSEC_PER_MSEC)
+#define TCP_TLP_MIN (2 * NSEC_PER_MSEC) /* ours: allows for timers and schedulers */
 #define TCP_PROBE_CREDIT 8
 #define LONG_AGO (-3600 * NSEC_PER_SEC)
 #define TCP_DELACK (40 * NSEC_PER_MSEC)
@@ -394,8 +397,22 @@ void tcp_rack_recovered(struct tcp_flight *f);
 void tcp_pack_pair(uint8_t bytes[TCP_PAIR], const struct endpoint *local,
 		   const struct endpoint *remote);
 
-/* The time until the tail loss probe, or NSEC_NEVER. */
-nsec_t tcp_tlp_timeout(const struct tcp_conn *c);
+/*
+ * The time until the tail loss probe, or NSEC_NEVER. RFC 8985 section 7.2: the ACK of a single segment
+ * may be delayed by up to 200 ms. Most peers delay by 40 ms, so probes are sent sooner, until too many
+ * were needless; and again after a timeout repaired what a probe would have repaired.
+ */
+static inline nsec_t tcp_tlp_timeout(const struct tcp_conn *c)
+{
+	nsec_t pto = 2 * c->rtt.srtt;
+
+	if (!(c->flags & CONN_SACK) || !c->flight || c->trouble || c->rtt.srtt == 0 ||
+	    !tcp_synchronized(c))
+		return NSEC_NEVER;
+	if (c->snd_nxt - c->snd_una <= c->mss)
+		pto += c->probe_credit ? TCP_ACK_DELAY : TCP_ACK_DELAY_MAX;
+	return pto > TCP_TLP_MIN ? pto : TCP_TLP_MIN;
+}
 void tcp_tlp_sent(struct tcp_conn *c, enum tcp_tlp what, nsec_t now);
 bool tcp_tlp_acked(struct tcp_conn *c, const struct tcp_news *news);
 
@@ -484,7 +501,11 @@ static inline void tcp_timer_data_received(struct tcp_conn *c, nsec_t now)
 		c->ack_at = now + tcp_delack(c);
 }
 
-void tcp_timer_ack_sent(struct tcp_conn *c);
+static inline void tcp_timer_ack_sent(struct tcp_conn *c)
+{
+	c->ack_at = NSEC_NEVER;
+}
+
 void tcp_timer_established(struct tcp_conn *c, nsec_t now);
 /* True if the connection was reset because the program has left and waits for no FIN. */
 bool tcp_timer_fin_wait_2(struct tcp_conn *c, nsec_t now);

@@ -5,11 +5,12 @@
  */
 #include <assert.h>
 
+#include "base/user.h"
 #include "net/tcp/tcp_internal.h"
 
 /* ---- the window we offer (RFC 9293 section 3.8.6.2.2) ------------------------ */
 
-uint32_t tcp_output_window_gain(struct tcp_conn *c)
+static inline __attribute__((always_inline)) uint32_t window_gain(struct tcp_conn *c)
 {
 	uint32_t window = c->rcv.bytes < c->rcvbuf ? c->rcvbuf - c->rcv.bytes : 0;
 	uint32_t told = tcp_window_told(c);
@@ -23,14 +24,19 @@ uint32_t tcp_output_window_gain(struct tcp_conn *c)
 	return window - told;
 }
 
+uint32_t tcp_output_window_gain(struct tcp_conn *c)
+{
+	return window_gain(c);
+}
+
 /*
  * Returns the window field, and advances the right edge; never moves it back. The bytes that
  * scaling cuts off are not offered, but accepted (RFC 7323 section 2.4). An opening window is
  * rounded up, because one below a scaling unit would stay closed forever.
  */
-static uint16_t offer_window(struct tcp_conn *c)
+static inline uint16_t offer_window(struct tcp_conn *c)
 {
-	uint32_t gain = tcp_output_window_gain(c), unit = 1u << c->rcv_wscale;
+	uint32_t gain = window_gain(c), unit = 1u << c->rcv_wscale;
 
 	if (gain)
 		c->rcv_edge =
@@ -79,7 +85,8 @@ static __attribute__((noinline)) void mark_segment(struct tcp_conn *c, struct tc
 		tcp_ecn_mark(c, seg);
 }
 
-static inline void complete_segment(struct tcp_conn *c, struct tcp_segment *seg, nsec_t now)
+static inline __attribute__((always_inline)) void
+complete_segment(struct tcp_conn *c, struct tcp_segment *seg, nsec_t now)
 {
 	seg->ack = c->rcv_nxt;
 	seg->wnd = offer_window(c);
@@ -446,4 +453,61 @@ void tcp_output(struct tcp_conn *c, nsec_t now)
 		note_limit(c, now);
 	if (unlikely(c->notsent_lowat != UINT32_MAX))
 		tcp_look_at_unsent(c);
+}
+
+/* ---- one small segment ----------------------------------------------------------------- */
+
+/* What tcp_output() and tcp_send() treat individually. */
+#define CONN_NOT_QUICK                                                                           \
+	(CONN_OUTPUT | CONN_CORK | CONN_MORE | CONN_FIN_WANTED | CONN_FIN_SENT | CONN_SND_FULL | \
+	 CONN_PUSH | CONN_URG_OUT | CONN_ECN | CONN_PACED | CONN_DSACK)
+
+/* Nothing is queued, hence nothing in flight, and only the peer's window limits a segment. */
+static inline bool conn_is_quick(const struct tcp_conn *c)
+{
+	if (c->snd.len || c->state != TCP_ESTABLISHED || (c->flags & CONN_NOT_QUICK))
+		return false;
+	if (c->recovery || c->trouble || c->way || c->sacks || c->limit)
+		return false;
+	return c->flight && !c->flight->n && c->notsent_lowat == UINT32_MAX;
+}
+
+bool tcp_quick_begin(struct tcp_conn *c, const void *buf, size_t len, struct tcp_segment *seg,
+		     nsec_t now)
+{
+	if (!conn_is_quick(c))
+		return false;
+	if (unlikely(!len || len > c->mss || len > c->snd_wnd))
+		return false;
+	if (unlikely(len > c->snd.size ||
+		     len > c->sndbuf / 2)) /* not above two thirds: is_full() */
+		return false;
+	if (unlikely(now - c->tx_at > c->rtt.rto)) /* RFC 2861 */
+		return false;
+	if (unlikely(!user_copy(c->snd.data, buf, len)))
+		return false;
+	c->snd.head = 0; /* what is queued is in one piece, and in the same lines of the cache */
+	seg->seq = c->snd_nxt;
+	seg->flags = TCP_ACK | TCP_PSH;
+	seg->len = (uint32_t)len;
+	seg->part[0] = (struct tcp_part){c->snd.data, (uint32_t)len};
+	seg->part[1] = (struct tcp_part){NULL, 0};
+	complete_segment(c, seg, now);
+	return true;
+}
+
+void tcp_quick_sent(struct tcp_conn *c, uint32_t len, nsec_t now)
+{
+	struct tcp_flight *f = c->flight;
+
+	if (now - c->data_rx_at < TCP_DELACK)
+		c->flags |= CONN_PINGPONG;
+	note_ack_sent(c, 1);
+	c->data_segs_out++;
+	c->busy -= now;
+	c->snd.len = len;
+	c->snd_nxt += len;
+	f->rate_len = 0; /* a pause does not count as a low rate */
+	tcp_flight_sent(f, c->snd_nxt, tcp_usec(now), 0);
+	tcp_timer_data_sent(c, true, now);
 }

@@ -136,11 +136,6 @@ void tcp_timer_held_back(struct tcp_conn *c, nsec_t now)
 	c->rto_at = c->snd_wnd ? limit_wait(c, now, TCP_HOLD) : rto_deadline(c, now);
 }
 
-void tcp_timer_ack_sent(struct tcp_conn *c)
-{
-	c->ack_at = NSEC_NEVER;
-}
-
 void tcp_timer_established(struct tcp_conn *c, nsec_t now)
 {
 	c->rto_at = NSEC_NEVER;
@@ -194,11 +189,6 @@ void tcp_route_found(struct tcp_conn *c, nsec_t now)
 		c->timer = TCP_TIMER_RTO;
 	c->retries = 0;
 	c->rto_at = now;
-}
-
-nsec_t tcp_deadline(const struct tcp_conn *c)
-{
-	return min_nsec(min_nsec(c->rto_at, c->ack_at), min_nsec(c->life_at, c->trim_at));
 }
 
 static bool user_timed_out(const struct tcp_conn *c, nsec_t now)

@@ -88,6 +88,9 @@ struct udp_state {
 /* Its receive callback: none; recv() has to read first; it has to see what is there first. */
 enum tcp_filter { TCP_FILTER_NONE, TCP_FILTER_WAITS, TCP_FILTER_HIDES };
 
+/* A send found data queued, and no later one found none: the quick way is not tried. */
+#define TCP_SENDS_QUEUED 0x80
+
 /* A connection, accepted or not. */
 struct tcp_state_part {
 	/* holder */
@@ -95,7 +98,7 @@ struct tcp_state_part {
 	uint32_t listener_gen;
 	uint8_t error;	    /* errno that ended the connection; reported once */
 	uint8_t kept_error; /* any, atomic: met by a call that moved bytes; for the next one */
-	uint8_t orphan_as;  /* enum tcp_orphan: which counter includes it */
+	uint8_t sends_as;   /* any, atomic: TCP_SENDS_QUEUED; enum tcp_orphan, of an orphan */
 	uint8_t filter;	    /* enum tcp_filter: its receive callback, tcp_filter.c */
 	struct tcp_conn conn;
 	struct timer timer;	/* runs at tcp_deadline() or before */

@@ -137,7 +137,7 @@ int tcp_read_headers(struct sock_ref ref, uint8_t *header)
 		.getpeername = tcp_getpeername, .getsockname = sock_getsockname,                 \
 		.getsockopt = sock_getsockopt, .ioctl = tcp_ioctl, .listen = tcp_sock_listen,    \
 		.recv = tcp_recv_##mode, .send = tcp_send_##mode, .setsockopt = sock_setsockopt, \
-		.shutdown = tcp_sock_shutdown,                                                   \
+		.shutdown = tcp_sock_shutdown, .quick_send = tcp_quick_send_##mode,              \
 	}
 
 const struct sock_ops tcp_sock_ops[HOLD_MODES] = {

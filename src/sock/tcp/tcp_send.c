@@ -121,6 +121,7 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 	struct send *s = arg;
 	struct inet_sock *so = inet_of(s->ref.sk);
 	struct tcp_conn *conn = &so->tcp.conn;
+	uint32_t unacked;
 
 	(void)wait;
 	if (__builtin_expect(!sock_has_connection(so), 0)) {
@@ -147,7 +148,10 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 		return true;
 	}
 	sock_access_tx(so);
-	if (tcp_unacked_bytes(conn) > POLL_ON_TX)
+	unacked = tcp_unacked_bytes(conn);
+	if (!unacked)
+		__atomic_store_n(&so->tcp.sends_as, 0, __ATOMIC_RELAXED);
+	if (unacked > POLL_ON_TX)
 		ring_poll(ring);
 	else
 		ring_set_now(ring, clock_now());

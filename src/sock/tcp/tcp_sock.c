@@ -169,13 +169,13 @@ static enum tcp_orphan orphan_kind(const struct inet_sock *so)
 
 void tcp_count_orphan(struct inet_sock *so)
 {
-	enum tcp_orphan kind = orphan_kind(so);
+	enum tcp_orphan kind = orphan_kind(so), counted = so->tcp.sends_as & ~TCP_SENDS_QUEUED;
 
-	if (kind == so->tcp.orphan_as)
+	if (kind == counted)
 		return;
-	__atomic_fetch_sub(&tcp_orphans[so->tcp.orphan_as], 1, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&tcp_orphans[counted], 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&tcp_orphans[kind], 1, __ATOMIC_RELAXED);
-	so->tcp.orphan_as = (uint8_t)kind;
+	__atomic_store_n(&so->tcp.sends_as, (uint8_t)kind, __ATOMIC_RELAXED);
 }
 
 /* The connection of an orphan is over: frees the socket. */
@@ -191,15 +191,6 @@ static void reap(struct inet_sock *so, struct ring *ring)
 	sock_free(so);
 }
 
-/* Changes the timer only if the connection needs it earlier than planned. */
-static void arm_timer(struct inet_sock *so, struct ring *ring)
-{
-	nsec_t deadline = tcp_deadline(&so->tcp.conn);
-
-	if (deadline < so->tcp.timer.when)
-		ring_arm(ring, &so->tcp.timer, deadline);
-}
-
 void tcp_after(struct inet_sock *so, struct ring *ring)
 {
 	if (__builtin_expect(sock_is_orphan(so), 0)) {
@@ -209,7 +200,7 @@ void tcp_after(struct inet_sock *so, struct ring *ring)
 			return;
 		}
 	}
-	arm_timer(so, ring);
+	tcp_arm(so, ring);
 }
 
 /*

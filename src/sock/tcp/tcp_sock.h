@@ -8,9 +8,11 @@
 #include "sock/core/kind.h"
 #include "sock/tcp/tcp_orphans.h"
 
-#define X(name, mode)                                                                \
-	ssize_t tcp_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags); \
-	ssize_t tcp_send_##name(struct sock_ref ref, const struct msghdr *msg, int flags);
+#define X(name, mode)                                                                      \
+	ssize_t tcp_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags);       \
+	ssize_t tcp_send_##name(struct sock_ref ref, const struct msghdr *msg, int flags); \
+	ssize_t tcp_quick_send_##name(int fd, const void *buf, size_t len, int flags,      \
+				      struct sock_ref ref); /* tcp_quick.c */
 SOCK_MODES(X)
 #undef X
 
@@ -69,6 +71,15 @@ struct tcp_config tcp_config_for_route(const struct sock_options *opt, const str
  * of those in `happened`.
  */
 void tcp_update_events(struct inet_sock *so, uint32_t happened);
+/* holder: changes the timer only if the connection needs it earlier than planned. */
+static inline void tcp_arm(struct inet_sock *so, struct ring *ring)
+{
+	nsec_t deadline = tcp_deadline(&so->tcp.conn);
+
+	if (__builtin_expect(deadline < so->tcp.timer.when, 0))
+		ring_arm(ring, &so->tcp.timer, deadline);
+}
+
 /* To be called after each call into the engine: arms the timer, frees an orphan that has ended. */
 void tcp_after(struct inet_sock *so, struct ring *ring);
 /*

@@ -7,8 +7,6 @@
 #include "net/tcp/tcp_internal.h"
 
 #define PERSIST 16 /* number of recoveries that keep a widened window: section 6.2 step 4 */
-#define TLP_MIN (2 * NSEC_PER_MSEC) /* ours: allows for timers and schedulers */
-#define TLP_ACK_DELAY_MAX (200 * NSEC_PER_MSEC)
 
 /* ---- information in an ACK (section 6.2) ------------------------------------------------- */
 
@@ -149,23 +147,6 @@ void tcp_rack_timeout(struct tcp_conn *c, uint32_t usec)
 }
 
 /* ---- tail loss probes (section 7) ------------------------------------------------------------ */
-
-/*
- * Section 7.2: the ACK of a single segment may be delayed by up to 200 ms. Most peers delay by 40
- * ms, so probes are sent sooner, until too many were needless; and again after a timeout repaired
- * what a probe would have repaired.
- */
-nsec_t tcp_tlp_timeout(const struct tcp_conn *c)
-{
-	nsec_t pto = 2 * c->rtt.srtt;
-
-	if (!(c->flags & CONN_SACK) || !c->flight || c->trouble || c->rtt.srtt == 0 ||
-	    !tcp_synchronized(c))
-		return NSEC_NEVER;
-	if (c->snd_nxt - c->snd_una <= c->mss)
-		pto += c->probe_credit ? TCP_ACK_DELAY : TLP_ACK_DELAY_MAX;
-	return pto > TLP_MIN ? pto : TLP_MIN;
-}
 
 void tcp_tlp_sent(struct tcp_conn *c, enum tcp_tlp what, nsec_t now)
 {
