@@ -14,6 +14,8 @@
 
 #include "base/mem.h"
 #include "base/image/sections.h"
+#include "base/param.h"
+#include "base/param/param_env.h"
 #include "base/sys.h"
 #include "intercept/process/relay.h"
 #include "intercept/wrap.h"
@@ -387,6 +389,12 @@ static uint64_t pack_local(struct sock_ref ref)
 	return fd < 0 ? 0 : (uint64_t)fd;
 }
 
+/* Can the program go on with local connections? */
+EARLY_CODE static bool has_local(enum image image, char *const *env)
+{
+	return image == IMAGE_OURS && param_switch_in("VMA_LOCAL", env);
+}
+
 /* Adds the variable of local connections, if there is any. */
 static void environment_add_local(struct inherited *h)
 {
@@ -398,16 +406,16 @@ static void environment_add_local(struct inherited *h)
 }
 
 /*
- * A program without the library can use what the kernel serves. Of the connections that
+ * A program without the library can use what the kernel serves; with it, all but what is local. Of the connections that
  * other processes hold, too, only those at descriptors 0 to 2 are fetched, which are surely
  * meant for it: kernel handover takes them from the other processes.
  */
-static void fetch_stdio(void)
+static void fetch_stdio(bool local)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
 		struct sock_ref ref = sock_get(fd);
 
-		if (ref.sk)
+		if (ref.sk && (!local || exec_local_is_one(ref)))
 			exec_inherit_fetch(ref);
 	}
 }
@@ -436,6 +444,8 @@ EARLY_CODE static bool leave_waiting(struct inherited *h, enum image image)
 	struct exec_channel ch;
 	bool left;
 
+	if (image == IMAGE_OURS && params.local && !has_local(image, h->env))
+		return false; /* it has what may be local connections */
 	if (!fork_stay())
 		return false;
 	if (image == IMAGE_PLAIN) {
@@ -470,7 +480,10 @@ static bool mark_local(void)
 	return any;
 }
 
-/* False: the program inherits nothing, and no local connection has to be open until exec. */
+/*
+ * False: the program inherits nothing, and no local connection has to be open until exec.  local: it can
+ * go on with those that are here.
+ */
 static bool leave_to_program(struct inherited *h, bool local)
 {
 	struct exec_channel ch;
@@ -489,7 +502,7 @@ EARLY_CODE struct inherited inherited_leave(enum image image, char *const *env)
 {
 	struct inherited h = {.env = env, .channel = -1};
 	int saved = errno;
-	bool local;
+	bool local, goes_on;
 
 	if (image == IMAGE_NONE)
 		return h; /* exec fails, and must leave everything unchanged */
@@ -498,14 +511,15 @@ EARLY_CODE struct inherited inherited_leave(enum image image, char *const *env)
 		return h;
 	}
 	fork_adopt();
-	if (image == IMAGE_OURS) {
+	goes_on = has_local(image, env) && !exec_local_is_over();
+	if (image == IMAGE_OURS)
 		h = environment_make(env);
-	} else {
-		fetch_stdio();
+	if (!goes_on) {
+		fetch_stdio(image == IMAGE_OURS);
 		relay_start();
 	}
 	h.left = true;
-	local = mark_local();
+	local = mark_local() && goes_on;
 	if (h.map && !leave_to_program(&h, local))
 		environment_free(&h);
 	exec_inherit_leave(h.map);

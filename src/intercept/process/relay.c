@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -26,6 +27,7 @@
 struct relayed {
 	struct sock_ref ref;
 	int theirs; /* the program's end of the kernel's connection */
+	struct local_way way[LOCAL_WAYS];
 	struct relay_pair pair;
 };
 
@@ -42,13 +44,46 @@ static struct sock_ref wanted_at(int fd)
 	return ref;
 }
 
-static struct relayed *find(struct relayed *all, unsigned n, struct sock_ref ref)
+/* The connections, each once, with a table of their sockets: no look at all of them for each descriptor. */
+struct table {
+	struct relayed *all;
+	unsigned n, max;
+	unsigned *slots, mask; /* [mask + 1]: 0, or an index of all[] and 1; half of them are 0 */
+};
+
+static bool table_init(struct table *t, unsigned max)
 {
-	for (unsigned i = 0; i < n; i++) {
-		if (all[i].ref.sk == ref.sk)
-			return &all[i];
-	}
-	return NULL;
+	unsigned size = 2;
+
+	while (size < 2 * max)
+		size *= 2;
+	*t = (struct table){.max = max, .mask = size - 1};
+	t->all = mem_zalloc(max * sizeof(*t->all));
+	t->slots = mem_zalloc(size * sizeof(*t->slots));
+	return t->all && t->slots;
+}
+
+static void table_fini(struct table *t)
+{
+	mem_free(t->slots);
+	mem_free(t->all);
+}
+
+/* The slot of a socket, or the free one where it belongs. */
+static unsigned *slot_of(const struct table *t, struct sock_ref ref)
+{
+	unsigned i = (unsigned)((uintptr_t)ref.sk * 0x9e3779b97f4a7c15ull >> 32) & t->mask;
+
+	while (t->slots[i] && t->all[t->slots[i] - 1].ref.sk != ref.sk)
+		i = (i + 1) & t->mask;
+	return &t->slots[i];
+}
+
+static const struct relayed *find(const struct table *t, struct sock_ref ref)
+{
+	unsigned slot = *slot_of(t, ref);
+
+	return slot ? &t->all[slot - 1] : NULL;
 }
 
 /* The kernel's connection, in place of the one at fd. */
@@ -62,24 +97,31 @@ static bool connect_kernel(struct relayed *r, int fd)
 		return false;
 	r->theirs = fd_fresh(fds[0]);
 	r->pair = (struct relay_pair){.local = fd, .kernel = fd_fresh(fds[1])};
+	for (unsigned i = 0; i < LOCAL_WAYS; i++) {
+		r->way[i] = exec_local_way(r->ref, i);
+		if (r->way[i].fd >= 0) {
+			fd_fresh(r->way[i].fd);
+			fd_fresh(r->way[i].memory);
+		}
+	}
 	exec_local_copy_options(r->ref, r->theirs);
 	sys_fcntl(r->theirs, F_SETFL, fcntl(fd, F_GETFL));
 	return true;
 }
 
-/* Those that are to be relayed, each once; room for max. */
-static unsigned collect(struct relayed *all, unsigned max)
+/* Those that are to be relayed. */
+static void collect(struct table *t)
 {
-	unsigned n = 0;
-
-	for (int fd = fd_next(0); fd >= 0 && n < max; fd = fd_next(fd + 1)) {
+	for (int fd = fd_next(0); fd >= 0 && t->n < t->max; fd = fd_next(fd + 1)) {
 		struct sock_ref ref = wanted_at(fd);
+		struct relayed *next = &t->all[t->n];
 
-		all[n].ref = ref;
-		if (ref.sk && !find(all, n, ref) && connect_kernel(&all[n], fd))
-			n++;
+		if (!ref.sk || find(t, ref))
+			continue;
+		next->ref = ref;
+		if (connect_kernel(next, fd))
+			*slot_of(t, ref) = ++t->n;
 	}
-	return n;
 }
 
 static unsigned count(void)
@@ -93,36 +135,45 @@ static unsigned count(void)
 
 /* ---- the relay ------------------------------------------------------------------------- */
 
-static int lowest_kept(const struct relay_pair *pairs, unsigned n, int ready, int from)
+static int by_number(const void *a, const void *b)
 {
-	int lowest = ready >= from ? ready : INT_MAX;
+	return *(const int *)a - *(const int *)b;
+}
+
+/* Closes all but keep[n], which are in order. */
+static void close_between(const int *keep, unsigned n)
+{
+	int from = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (pairs[i].local >= from && pairs[i].local < lowest)
-			lowest = pairs[i].local;
-		if (pairs[i].kernel >= from && pairs[i].kernel < lowest)
-			lowest = pairs[i].kernel;
+		if (keep[i] > from)
+			close_range((unsigned)from, (unsigned)keep[i] - 1, 0);
+		from = keep[i] + 1;
 	}
-	return lowest;
+	close_range((unsigned)from, UINT_MAX, 0);
 }
 
 /* Whoever waits for the end of what this process had open is not to wait for the relay. */
-static void close_others(const struct relay_pair *pairs, unsigned n, int ready)
+static bool close_others(const struct relay_pair *pairs, unsigned n, int ready)
 {
-	int from = 0, kept;
+	int *keep = mem_alloc((2 * n + 1) * sizeof(*keep)), fd;
 
-	do {
-		kept = lowest_kept(pairs, n, ready, from);
-		if (kept > from)
-			close_range((unsigned)from, kept == INT_MAX ? UINT_MAX : (unsigned)kept - 1,
-				    0);
-		from = kept + 1;
-	} while (kept != INT_MAX);
+	if (!keep)
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		keep[2 * i] = pairs[i].local;
+		keep[2 * i + 1] = pairs[i].kernel;
+	}
+	keep[2 * n] = ready;
+	qsort(keep, 2 * n + 1, sizeof(*keep), by_number);
+	close_between(keep, 2 * n + 1);
+	mem_free(keep);
 	do
-		kept = open("/dev/null", O_RDWR | O_CLOEXEC);
-	while (kept >= 0 && kept < STDERR_FILENO);
-	if (kept > STDERR_FILENO)
-		close(kept);
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd < STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+	return true;
 }
 
 /* Does this process have the connections now? */
@@ -148,16 +199,25 @@ static void block_signals(void)
 	pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
-static __attribute__((noreturn)) void be_relay(struct relay_pair *pairs, unsigned n, int ready)
+/* In a forked process. */
+static void take_ways(const struct table *t, unsigned which)
+{
+	fork_adopt();
+	for (unsigned i = 0; i < t->n; i++)
+		exec_local_take_way(&t->all[i].way[which]);
+}
+
+static __attribute__((noreturn)) void be_relay(const struct table *t, struct relay_pair *pairs,
+					       int ready)
 {
 	block_signals();
+	take_ways(t, 1);
 	setsid();
 	prctl(PR_SET_NAME, "vma-relay");
-	close_others(pairs, n, ready);
 	params.select_poll = 0; /* it leaves the processors to others */
-	if (fetch(pairs, n) && write(ready, "", 1) == 1) {
+	if (close_others(pairs, t->n, ready) && fetch(pairs, t->n) && write(ready, "", 1) == 1) {
 		close(ready);
-		relay_run(pairs, n);
+		relay_run(pairs, t->n);
 	}
 	_exit(0);
 }
@@ -178,7 +238,7 @@ static bool await_relay(int ready)
  * not know. That child has the connections until the relay has them. Signals are blocked in all three
  * processes: the program's handlers would run in each.
  */
-static bool fork_relay(struct relay_pair *pairs, unsigned n)
+static bool fork_relay(const struct table *t, struct relay_pair *pairs)
 {
 	struct pollfd fd = {.events = POLLIN};
 	int ready[2];
@@ -189,9 +249,10 @@ static bool fork_relay(struct relay_pair *pairs, unsigned n)
 		return false;
 	pid = fork();
 	if (pid == 0) {
+		take_ways(t, 0);
 		pid = fork();
 		if (pid == 0)
-			be_relay(pairs, n, ready[1]);
+			be_relay(t, pairs, ready[1]);
 		close(ready[1]);
 		fd.fd = ready[0];
 		if (pid > 0)
@@ -207,11 +268,11 @@ static bool fork_relay(struct relay_pair *pairs, unsigned n)
 }
 
 /* Each descriptor of a connection becomes one of the kernel's. */
-static void replace(struct relayed *all, unsigned n)
+static void replace(const struct table *t)
 {
 	for (int fd = fd_next(0); fd >= 0; fd = fd_next(fd + 1)) {
 		struct sock_ref ref = sock_get(fd);
-		const struct relayed *r = ref.sk ? find(all, n, ref) : NULL;
+		const struct relayed *r = ref.sk ? find(t, ref) : NULL;
 		int flags = sys_fcntl(fd, F_GETFD, 0);
 
 		if (r)
@@ -219,38 +280,44 @@ static void replace(struct relayed *all, unsigned n)
 	}
 }
 
-static bool start_for(struct relayed *all, struct relay_pair *pairs, unsigned n)
+static bool start_for(const struct table *t)
 {
-	bool good;
+	struct relay_pair *pairs = mem_alloc(t->n * sizeof(*pairs));
+	bool good = pairs;
 
-	for (unsigned i = 0; i < n; i++)
-		pairs[i] = all[i].pair;
-	good = fork_relay(pairs, n);
+	for (unsigned i = 0; good && i < t->n; i++)
+		pairs[i] = t->all[i].pair;
+	good = good && fork_relay(t, pairs);
 	if (good)
-		replace(all, n);
-	for (unsigned i = 0; i < n; i++) {
-		close(all[i].theirs);
-		close(all[i].pair.kernel);
+		replace(t);
+	for (unsigned i = 0; i < t->n; i++) {
+		for (unsigned j = 0; j < LOCAL_WAYS; j++)
+			local_way_close(&t->all[i].way[j]);
+		close(t->all[i].theirs);
+		close(t->all[i].pair.kernel);
 	}
+	mem_free(pairs);
 	return good;
 }
 
 void relay_start(void)
 {
-	unsigned max = count(), n = 0;
-	struct relayed *all = max ? mem_zalloc(max * sizeof(*all)) : NULL;
-	struct relay_pair *pairs = max ? mem_zalloc(max * sizeof(*pairs)) : NULL;
+	unsigned max = count();
+	struct table t;
+	bool good;
 
+	if (!max)
+		return;
 	signals_block(); /* no call is interrupted */
-	if (all && pairs)
-		n = collect(all, max);
-	if (n && !start_for(all, pairs, n))
-		n = 0;
+	good = table_init(&t, max);
+	if (good)
+		collect(&t);
+	good = t.n && start_for(&t);
+	exec_local_close_ways();
 	signals_unblock();
-	if (n)
+	if (good)
 		log_info("The program that is executed cannot use %u connections through shared "
 			 "memory (VMA_LOCAL): another process relays them",
-			 n);
-	mem_free(pairs);
-	mem_free(all);
+			 t.n);
+	table_fini(&t);
 }

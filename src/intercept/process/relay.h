@@ -3,7 +3,7 @@
  * Relays: processes that go on with local connections for a program that cannot.
  *
  * A connection through shared memory is nothing that the kernel could serve, or a program without the
- * library.  When such a program is executed with a descriptor of one, the descriptor becomes that of a
+ * library, with VMA_LOCAL=0, or of another user than this process had.  When such a program is executed with a descriptor of one, the descriptor becomes that of a
  * connection of the kernel, to a process that is forked for it: the relay.  It passes the bytes of both
  * directions, and ends, or resets, one connection as the other one ends.
  *
@@ -23,7 +23,7 @@
 /* ---- relay.c ------------------------------------------------------------------------- */
 
 /*
- * This process is about to execute a program that does not know local connections.  Starts a relay for
+ * This process is about to execute a program that cannot have local connections.  Starts a relay for
  * those that it has descriptors of, and that no other process holds; for those at descriptors 0 to 2,
  * which are surely meant for the program, also if others do.  Without memory, descriptors or processes
  * it leaves them as they are, to exec_local_leave().  If exec fails afterwards, the process goes on

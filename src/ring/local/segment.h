@@ -7,8 +7,8 @@
  * Lifetime	pages become resident when they are first written, so a segment may be
  *		much larger than what it will hold.  A forked child has no mapping of it,
  *		and its descriptor is closed there like every hidden one.
- * Trust	segment_open() accepts only a memfd of the effective user whose size no
- *		process can change: an access cannot go past its end (SIGBUS).  Whoever
+ * Trust	segment_open() accepts only a memfd of the effective user, or of that of
+ *		segment_accept_of() in its place, whose size no process can change: an access cannot go past its end (SIGBUS).  Whoever
  *		has the segment may write any of it at any time, and punch holes, which
  *		read as zeros.
  */
@@ -17,6 +17,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define SEGMENT_VERSION 1u
 #define SEGMENT_HEADER 64u /* bytes at the beginning that belong to this module */
@@ -44,6 +45,12 @@ int segment_create(struct segment *segment, uint32_t kind, size_t size);
  * [min, max], or its header is not one of this version and kind; else what mmap(2) says.
  */
 int segment_open(struct segment *segment, int fd, uint32_t kind, size_t min, size_t max);
+
+/*
+ * Before other threads use segments: this process goes on with what it had as another user, whose
+ * segments it opens from now on.
+ */
+void segment_accept_of(uid_t user);
 
 /* Unmaps and closes.  Does nothing to a segment that is not open. */
 void segment_close(struct segment *segment);

@@ -16,8 +16,9 @@
 static local_handler *const none[LOCAL_KINDS];
 static local_handler *const *handlers EARLY_DATA = none; /* set before any other thread runs */
 
-static bool failed; /* control lock: it does not take part, and does not try again */
-static uid_t user;  /* control lock: the effective user when it began */
+static bool failed;  /* control lock: it does not take part, and does not try again */
+static uid_t user;   /* control lock: the effective user when it began */
+static bool by_ways; /* control lock: local_take_way() was called */
 
 EARLY_CODE void local_init(local_handler *const *of_messages)
 {
@@ -26,7 +27,7 @@ EARLY_CODE void local_init(local_handler *const *of_messages)
 
 static bool start(void)
 {
-	int rc = getauxval(AT_SECURE) ? -EPERM : local_links_start(NULL, handlers);
+	int rc = getauxval(AT_SECURE) ? -EPERM : local_links_start(by_ways ? "" : NULL, handlers);
 
 	if (!rc) {
 		user = sys_geteuid();
@@ -57,6 +58,22 @@ void local_unprivileged(void)
 	failed = true;
 	if (local_links_started())
 		local_links_hide();
+}
+
+bool local_is_over(void)
+{
+	control_assert_held();
+	return local_links_started() && !local_available();
+}
+
+bool local_take_way(const struct local_way *way)
+{
+	control_assert_held();
+	if (!by_ways)
+		segment_accept_of(user);
+	failed = false;
+	by_ways = true;
+	return local_links_use_way(way);
 }
 
 void local_fork_child(void)

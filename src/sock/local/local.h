@@ -25,6 +25,15 @@ bool local_available(void);
 /* control lock: the process is about to change its user: it begins nothing local any more. */
 void local_unprivileged(void);
 
+/* control lock: has this process taken part, and does not any more? */
+bool local_is_over(void);
+
+/*
+ * control lock, in a child of such a process, forked to go on with its connections: takes part as far as
+ * this way, and others, lead.  Consumes the descriptor.  False: no memory.
+ */
+bool local_take_way(const struct local_way *way);
+
 /* In a forked child, before its rings are forgotten. */
 void local_fork_child(void);
 

@@ -106,6 +106,7 @@ static void free_link(struct local_link *link)
 {
 	list_remove(&link->link);
 	sys_close_fd(&link->sock);
+	local_ways_close(link);
 	sys_close_fd(&link->wake_fd);
 	sys_close_fd(&link->peer_fd);
 	segment_close(&link->segment);
@@ -128,6 +129,8 @@ static struct local_link *new_link(int sock, bool initiator)
 	if (!link)
 		return NULL;
 	link->sock = sock;
+	for (unsigned i = 0; i < LOCAL_WAYS; i++)
+		link->way[i] = (struct local_way){.fd = -1, .memory = -1};
 	link->wake_fd = link->peer_fd = -1;
 	link->segment = SEGMENT_NONE;
 	link->initiator = initiator;
@@ -178,11 +181,15 @@ static int say_hello(struct local_link *link)
 	return local_wire_send(link->sock, &hello, fds, LOCAL_HELLO_FDS);
 }
 
-/* Makes what both share, and sends it.  The segment's descriptor is not needed afterwards. */
-static int initiate(struct local_link *link)
+/*
+ * Makes what both share, if memory, which it consumes, is -1, and sends it.  The segment's descriptor is
+ * not needed afterwards.
+ */
+static int initiate(struct local_link *link, int memory)
 {
-	int rc = segment_create(&link->segment, LOCAL_LINK_SEGMENT,
-				SEGMENT_HEADER + sizeof(struct link_shared));
+	int rc = memory < 0 ? segment_create(&link->segment, LOCAL_LINK_SEGMENT, LINK_SIZE)
+			    : segment_open(&link->segment, memory, LOCAL_LINK_SEGMENT, LINK_SIZE,
+					   LINK_SIZE + SEGMENT_PAGE);
 
 	if (rc)
 		return rc;
@@ -211,7 +218,8 @@ static void leave_ring(struct local_link *link)
 int local_link_to(uint64_t process, struct local_link **out)
 {
 	struct local_link *link;
-	int fd, rc;
+	struct local_way way;
+	int rc;
 
 	control_assert_held();
 	if (!local.started)
@@ -223,16 +231,18 @@ int local_link_to(uint64_t process, struct local_link **out)
 			return 0;
 		}
 	}
-	fd = local_wire_connect(process);
-	if (fd < 0)
-		return fd;
-	link = new_link(fd, true);
+	way = local_way_take(process);
+	if (way.fd < 0)
+		way.fd = local_wire_connect(process);
+	if (way.fd < 0)
+		return way.fd;
+	link = new_link(way.fd, true);
 	if (!link) {
-		sys_close(fd);
+		local_way_close(&way);
 		return -ENOMEM;
 	}
 	link->process = process;
-	rc = initiate(link);
+	rc = initiate(link, way.memory);
 	if (rc) {
 		leave_ring(link);
 		free_link(link);
@@ -286,6 +296,7 @@ static void end_link(struct local_link *link)
 	log_debug("a process on this host is not reached through shared memory any more");
 	sys_call(SYS_epoll_ctl, local.epoll_fd, EPOLL_CTL_DEL, link->sock, NULL, 0, 0);
 	sys_close_fd(&link->sock);
+	local_ways_close(link);
 	if (!ring_hold_cold(local.ring))
 		return;
 	link->dead = true;
@@ -318,7 +329,6 @@ static bool is_wake_fd(int fd)
 
 static bool take_hello(struct local_link *link, const struct local_message *m, int *fds, unsigned n)
 {
-	const size_t size = SEGMENT_HEADER + sizeof(struct link_shared);
 	int rc;
 
 	if (m->kind != LOCAL_HELLO || m->number != LOCAL_PROTOCOL || n != LOCAL_HELLO_FDS) {
@@ -328,7 +338,8 @@ static bool take_hello(struct local_link *link, const struct local_message *m, i
 	link->process = m->value[0] | (uint64_t)m->value[1] << 32;
 	link->peer_fd = fds[1];
 	link->wake_fd = fds[2];
-	rc = segment_open(&link->segment, fds[0], LOCAL_LINK_SEGMENT, size, size + SEGMENT_PAGE);
+	rc = segment_open(&link->segment, fds[0], LOCAL_LINK_SEGMENT, LINK_SIZE,
+			  LINK_SIZE + SEGMENT_PAGE);
 	if (!rc && (!is_wake_fd(fds[1]) || !is_wake_fd(fds[2])))
 		rc = -EPROTO;
 	if (!rc)
@@ -462,7 +473,7 @@ static int open_descriptors(const char *base)
 	if (local.listen_fd < 0)
 		return local.listen_fd;
 	rc = watch(local.listen_fd, &local);
-	if (!rc)
+	if (!rc && (!base || *base))
 		rc = local_dir_open(base, local_is_dead);
 	if (!rc && local_dir_fd() >= 0)
 		rc = watch(local_dir_fd(), &lock);

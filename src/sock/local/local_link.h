@@ -82,7 +82,7 @@ typedef bool local_handler(struct local_link *link, const struct local_message *
 
 /*
  * control lock, acceleration runs: opens the local ring, the socket and the directory, once.  base:
- * see local_dir_open().  handlers[LOCAL_KINDS], constant; NULL: no such messages.  0 or -errno.
+ * see local_dir_open(); "": none, nobody finds this process.  handlers[LOCAL_KINDS], constant; NULL: no such messages.  0 or -errno.
  */
 int local_links_start(const char *base, local_handler *const *handlers);
 /* control lock: nobody finds this process any more; links that exist go on. */
@@ -105,6 +105,35 @@ void local_unlock(void);
 
 /* internal thread, between rounds: frees links that have ended. */
 void local_links_run(void);
+
+/* ---- ways: local_way.c -------------------------------------------------------------- */
+
+/*
+ * A process that has changed its user reaches no peer any more, nor do those that it forks.  So it
+ * connects to the peers' sockets before, and makes what the links will share: the peers know both as of
+ * their user.  A process that is forked to go on with its connections (intercept/process/relay.h) begins
+ * its links so, and one between the two, because connections pass from process to process.
+ */
+#define LOCAL_WAYS 2u /* to each peer */
+struct local_way {
+	uint64_t process;
+	int fd;	    /* -1: there is none */
+	int memory; /* of the segment */
+};
+
+/* Closes both descriptors. */
+void local_way_close(struct local_way *way);
+/* Of descriptors that are ordinary ones, and close-on-exec.  fd is -1 on failure. */
+struct local_way local_way_copy(const struct local_way *way);
+
+/* control lock: the process is about to change its user.  Makes the ways to each peer that it can. */
+void local_links_keep_ways(void);
+/* control lock: another process uses them, or nobody will. */
+void local_links_close_ways(void);
+/* lock: a way to the process of this link, which < LOCAL_WAYS; it stays the link's. */
+struct local_way local_link_way(const struct local_link *link, unsigned which);
+/* control lock, in the other process: local_link_to() uses it.  Consumes it.  False: no memory. */
+bool local_links_use_way(const struct local_way *way);
 
 /* ---- a link ------------------------------------------------------------------------ */
 

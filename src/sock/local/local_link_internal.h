@@ -15,12 +15,14 @@ struct link_shared {
 	/* responder, atomic: how often it has left each number */
 	uint32_t left[NOTICE_CONNS];
 };
+#define LINK_SIZE (SEGMENT_HEADER + sizeof(struct link_shared))
 
 struct local_link {
 	/* lock */
 	struct list link;
 	uint64_t process; /* the peer's name; that of an initiator is what it says */
 	int sock;	  /* -1: it has ended */
+	struct local_way way[LOCAL_WAYS]; /* of local_links_keep_ways() */
 	struct segment *chunks[LOCAL_CHUNKS];
 	bool sent[LOCAL_CHUNKS]; /* initiator: the responder has the chunk */
 	/* set when made; the responder's: by HELLO */
@@ -56,6 +58,9 @@ struct local_process {
 	local_handler *const *handlers;
 	/* lock */
 	struct list links;
+	/* control lock: those of local_links_use_way(), without those that are in use */
+	struct local_way *ways;
+	unsigned n_ways;
 	bool rests; /* no descriptor was left for a newcomer: the socket is not watched */
 	/* any, atomic */
 	bool to_do; /* for local_links_run() */
@@ -66,6 +71,11 @@ extern struct local_process local;
 void local_links_readable(void);
 
 /* ---- local_wire.c: Unix sockets ------------------------------------------------------------ */
+
+/* Closes those of a link. */
+void local_ways_close(struct local_link *link);
+/* lock, control lock: the way to this process, the caller's; its fd is -1 if there is none. */
+struct local_way local_way_take(uint64_t process);
 
 /* A socket that listens by the name of the process, which it chooses.  A descriptor or -errno. */
 int local_wire_listen(uint64_t *name);

@@ -28,6 +28,17 @@ static bool is_packed(const struct inet_sock *so)
 
 /* ---- this image -------------------------------------------------------------------- */
 
+bool exec_local_is_one(struct sock_ref ref)
+{
+	bool is;
+
+	if (!control_lock())
+		return false;
+	is = sock_ref_valid(ref) && inet_of(ref.sk)->verdict == VERDICT_LOCAL;
+	control_unlock();
+	return is;
+}
+
 bool exec_local_begin(void)
 {
 	bool any = false;
@@ -103,6 +114,22 @@ int exec_local_pack(struct sock_ref ref)
 	return fd;
 }
 
+/* Control lock: the way to the process of the peer's end; the descriptor stays here. */
+static struct local_way way_of(struct inet_sock *so, unsigned which)
+{
+	struct local_way way = {.fd = -1, .memory = -1};
+	struct ring *ring;
+
+	local_lock();
+	if (!sock_hold_cold(sock_ref_of(so), &ring)) {
+		if (so->inet == INET_LOCAL && so->shm.end.link)
+			way = local_link_way(so->shm.end.link, which);
+		ring_release_cold(ring);
+	}
+	local_unlock();
+	return way;
+}
+
 bool exec_local_needs_relay(struct sock_ref ref, bool shared)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -112,13 +139,55 @@ bool exec_local_needs_relay(struct sock_ref ref, bool shared)
 		return false;
 	share_init();
 	needs = sock_ref_valid(ref) && so->inet == INET_LOCAL && share_may_export(so) &&
-		local_available() && (shared || !share_other_holder(so, NULL));
+		(local_available() || way_of(so, 0).fd >= 0) &&
+		(shared || !share_other_holder(so, NULL));
 	if (needs) {
 		look(so);
 		needs = so->inet == INET_LOCAL && (so->shm.established || so->shm.ended);
 	}
 	control_unlock();
 	return needs;
+}
+
+bool exec_local_is_over(void)
+{
+	bool over;
+
+	if (!control_lock())
+		return false;
+	over = local_is_over();
+	control_unlock();
+	return over;
+}
+
+struct local_way exec_local_way(struct sock_ref ref, unsigned which)
+{
+	struct local_way way = {.fd = -1, .memory = -1};
+
+	if (!control_lock())
+		return way;
+	if (sock_ref_valid(ref) && !local_available())
+		way = way_of(inet_of(ref.sk), which);
+	if (way.fd >= 0)
+		way = local_way_copy(&way);
+	control_unlock();
+	return way;
+}
+
+void exec_local_take_way(const struct local_way *way)
+{
+	if (way->fd < 0 || !control_lock())
+		return;
+	(void)local_take_way(way);
+	control_unlock();
+}
+
+void exec_local_close_ways(void)
+{
+	if (!control_lock())
+		return;
+	local_links_close_ways();
+	control_unlock();
 }
 
 void exec_local_copy_options(struct sock_ref ref, int fd)

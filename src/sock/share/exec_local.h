@@ -23,7 +23,7 @@
 #ifndef SOCK_SHARE_EXEC_LOCAL_H
 #define SOCK_SHARE_EXEC_LOCAL_H
 
-#include "sock/core/sock.h"
+#include "sock/local/local_link.h"
 
 struct inet_sock;
 
@@ -33,9 +33,22 @@ struct inet_sock;
  * could not have it, either.
  */
 bool exec_local_needs_relay(struct sock_ref ref, bool shared);
+/* Has this process changed its user, so that no program that it executes can go on with any? */
+bool exec_local_is_over(void);
+/*
+ * Then: the way that the other process needs (which 1), and one between the two (0), as of
+ * local_way_copy(), the caller's.  fd -1: it needs none.
+ */
+struct local_way exec_local_way(struct sock_ref ref, unsigned which);
+/* In the other process, which has begun, before it uses the connections.  Consumes the way, if any. */
+void exec_local_take_way(const struct local_way *way);
+/* The other process has them. */
+void exec_local_close_ways(void);
 /* Gives fd, a TCP socket of the same family, the options of ref. */
 void exec_local_copy_options(struct sock_ref ref, int fd);
 
+/* Is it a local connection, of this process or of one that it was forked from? */
+bool exec_local_is_one(struct sock_ref ref);
 /* Is any local connection here? */
 bool exec_local_begin(void);
 /* The program has a descriptor of this socket. */

@@ -92,6 +92,7 @@ void sock_unprivileged(void)
 	fetch_local();
 	if (!control_lock())
 		return;
+	local_links_keep_ways();
 	local_unprivileged();
 	if (share_process.up) {
 		reserve_inherited();

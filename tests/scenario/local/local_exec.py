@@ -280,7 +280,7 @@ def plain(*argv):
     os.execve(argv[0], argv, {"A": "1"})
 
 
-def serve_plain(listener):
+def serve_plain(listener, change=lambda: None):
     signal.signal(signal.SIGWINCH, lambda *_: None)
     subprocess.Popen(["/bin/sh", "-c", f"while kill -WINCH {os.getpid()}; do :; done 2> /dev/null"])
     sock, closed = accept(listener), accept(listener)
@@ -291,6 +291,7 @@ def serve_plain(listener):
     sock.sendall(b"written")
     closed.sendall(b"written")
     sock.set_inheritable(True)
+    change()
     plain(sys.executable, __file__, "image", "plain", str(sock.fileno()))
 
 
@@ -330,13 +331,13 @@ def client_plain(port):
 # stdio: an inetd, whose child executes the program with the connection as its descriptors 0 to 2.
 
 
-def serve_stdio(listener):
+def serve_stdio(listener, execute=plain):
     while True:
         sock = accept(listener)
         if os.fork() == 0:
             for fd in range(3):
                 os.dup2(sock.fileno(), fd)
-            plain("/bin/sh", "-c", line(sock).decode())
+            execute("/bin/sh", "-c", line(sock).decode())
         sock.close()
         # Waits for the program, and for nobody else.
         pids = [os.wait()[0]]
@@ -357,13 +358,16 @@ def await_unread(n):
         time.sleep(0.01)
 
 
-def client_stdio(port):
-    for command in (
-        b"cat",
-        b"read a; echo got $a; cat",
-        b"echo unread; exec sleep 1000",  # it is killed, and has not read all
-        b"ls /proc/self/fd | wc -l",
-    ):
+COMMANDS = (
+    b"cat",
+    b"read a; echo got $a; cat",
+    b"echo unread; exec sleep 1000",  # it is killed, and has not read all
+    b"ls /proc/self/fd | wc -l",
+)
+
+
+def client_stdio(port, commands=COMMANDS):
+    for command in commands:
         sock = connect(port)
         sock.sendall(command + b"\n")
         if b"sleep" in command:
@@ -419,42 +423,64 @@ def client_refused(port):
     print(until_end(sock))
 
 
-# user: the process has changed its user, so a program does not reach the peer's process.
+# user: the process has changed its user.
 
 
 def serve_user(listener):
-    sock = accept(listener)
-    sock.sendall(b"written")
-    sock.set_inheritable(True)
+    serve_plain(listener, lambda: os.setuid(65534))
+
+
+client_user = client_plain
+
+
+# same: likewise, and the program has the library.
+
+
+def serve_same(listener):
+    socks = [accept(listener) for _ in range(3)]
     os.setuid(65534)
-    os.execv("/bin/sleep", ["sleep", "1000"])
+    become("same", *socks)
 
 
-def client_user(port):
-    began = time.monotonic()
-    print(until_end(connect(port)), "soon" if time.monotonic() - began < 4 else "late")
+def image_same(*fds):
+    for fd in fds:
+        echo_lines(of(fd))
 
 
-# other: the program is taken for one with the library, but begins without local connections.
+def client_same(port):
+    socks = [connect(port) for _ in range(3)]
+    for sock in socks:
+        print(echoes(sock, 10), end=" ")
+        sock.shutdown(socket.SHUT_WR)
+        print(until_end(sock))
+
+
+# other: the program has the library, and begins without local connections.
+
+
+def without_local(*argv):
+    os.execve(argv[0], argv, dict(os.environ, VMA_LOCAL="0"))
 
 
 def serve_other(listener):
-    sock = accept(listener)
-    sock.sendall(b"written")
-    become("other", sock, env=dict(os.environ, VMA_LOCAL="0"))
+    socks = [accept(listener) for _ in range(3)]
+    for sock in socks:
+        sock.set_inheritable(True)
+    without_local(sys.executable, __file__, "image", "same", *[str(sock.fileno()) for sock in socks])
 
 
-def image_other(fd):
-    try:
-        print(of(fd).recv(1), flush=True)
-    except OSError as e:
-        print(errno.errorcode[e.errno], flush=True)
-    select.select([], [], [])
+client_other = client_same
 
 
-def client_other(port):
-    began = time.monotonic()
-    print(until_end(connect(port)), "in time" if time.monotonic() - began < 20 else "late")
+# inetd: likewise, of a child that has them as descriptors 0 to 2.
+
+
+def serve_inetd(listener):
+    serve_stdio(listener, without_local)
+
+
+def client_inetd(port):
+    client_stdio(port, (b"cat", b"read a; echo got $a; cat"))
 
 
 # children: programs that children execute leave the parent's connection alone.

@@ -52,13 +52,6 @@ asks closes
 check "exec closes it: a normal close, or a reset if bytes are unread" said "(b'written', 'end') (b'written', 'reset') 10 broken"
 asks fails
 check "an exec that fails changes nothing" said "b'1\\n' True 10 b'to the thread\\n' 10 (b'', 'reset')"
-asks user
-check "a program of another user: likewise" said "(b'written', 'reset') soon"
-stops
-asks other
-check "a program that cannot use it: the peer gets a reset, in time" said "(b'written', 'reset') in time"
-check "... and the program, too" await 10 is $netns_tmp/server "ready ECONNRESET"
-stops
 asks children
 check "programs of children leave it alone" said "[0, 1, 2, 3, 4] 10"
 asks killed
@@ -97,6 +90,16 @@ as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 netns_spawn $netns_tmp/server s "$lib" "${as_nobody[@]}" $(ends serve $port plain) || die "no server"
 netns_run s "$lib" timeout 60 "${as_nobody[@]}" $(ends client $port plain) > $netns_tmp/said
 check "without privileges the ports are others" said "0 1 (b'written', 'end') soon addresses True b'1\\n' 10 (b'', 'end')"
+asks user
+check "after setuid(), likewise" said "0 1 (b'written', 'end') soon addresses True b'1\n' 10 (b'', 'end')"
+three="10 (b'', 'end') 10 (b'', 'end') 10 (b'', 'end')"
+asks same
+check "... and a program with the library" said "$three"
+asks other
+check "a program with the library and VMA_LOCAL=0: likewise" said "$three"
+asks inetd
+check "... of an inetd" said "(b'text\n', 'end') (b'got text\n', 'end')"
+stops
 check "no relay is left" await 10 eval '! relays'
 asks connecting
 check "a connection that is not established goes to the kernel" said "b'first\\n' b'second\\n'"

@@ -252,6 +252,33 @@ bool exec_local_needs_relay(struct sock_ref ref, bool shared)
 	return false;
 }
 
+bool exec_local_is_over(void)
+{
+	return false;
+}
+
+bool exec_local_is_one(struct sock_ref ref)
+{
+	return false;
+}
+
+struct local_way exec_local_way(struct sock_ref ref, unsigned which)
+{
+	return (struct local_way){.fd = -1, .memory = -1};
+}
+
+void exec_local_take_way(const struct local_way *way)
+{
+}
+
+void exec_local_close_ways(void)
+{
+}
+
+void local_way_close(struct local_way *way)
+{
+}
+
 void exec_local_copy_options(struct sock_ref ref, int fd)
 {
 }
