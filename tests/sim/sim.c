@@ -811,9 +811,18 @@ static void arrive(struct sim *sim)
 
 static void flush(struct sim *sim, struct sim_host *host)
 {
+	uint64_t before = sim->segments;
+	bool due, held;
+
 	host->poll_at = NSEC_NEVER;
-	if (host->exists && tcp_flush(&host->conn, sim->now))
+	if (!host->exists)
+		return;
+	due = tcp_is_due(&host->conn);
+	held = tcp_flush(&host->conn, sim->now);
+	if (held)
 		host->poll_at = sim->now + POLL_AGAIN;
+	if (!due && (held || sim->segments != before))
+		sim_fail(sim, "something was due", __FILE__, __LINE__);
 }
 
 bool sim_step(struct sim *sim)

@@ -170,6 +170,11 @@ bool tcp_input_chain(struct tcp_conn *conn, struct pkt *first, nsec_t now);
  * segments arrived or not; or call tcp_acknowledge() if no thread will poll.
  */
 bool tcp_flush(struct tcp_conn *conn, nsec_t now);
+/*
+ * False: tcp_flush() would do nothing and return false. In most states it says true, whatever is due.
+ * The answer after the last segment of a burst is that for the burst.
+ */
+bool tcp_is_due(const struct tcp_conn *conn);
 /* Sends an owed acknowledgement without further delay. */
 void tcp_acknowledge(struct tcp_conn *conn, nsec_t now);
 

@@ -29,17 +29,13 @@ void tcp_ack_peer_options(struct tcp_conn *c, const struct tcp_options *opt)
 		c->rcv_wscale = 0;
 }
 
-void tcp_ack_set_window(struct tcp_conn *c, uint32_t seq, uint32_t ack, uint32_t wnd)
+void tcp_ack_new_window(struct tcp_conn *c, uint32_t wnd)
 {
-	if (wnd != c->snd_wnd) {
-		c->snd_wnd = wnd;
-		if (tcp_unsent(c))
-			c->flags |= CONN_OUTPUT;
-		if (wnd > c->snd_wnd_max)
-			c->snd_wnd_max = wnd;
-	}
-	c->snd_wl1 = seq;
-	c->snd_wl2 = ack;
+	c->snd_wnd = wnd;
+	if (tcp_unsent(c))
+		c->flags |= CONN_OUTPUT;
+	if (wnd > c->snd_wnd_max)
+		c->snd_wnd_max = wnd;
 }
 
 /* Samples the delivery rate once per round trip, if enough data was delivered. */
@@ -56,31 +52,44 @@ static __attribute__((noinline)) void sample_rate(struct tcp_conn *c, struct tcp
 	f->rate_len = max_u32((uint32_t)(c->rtt.srtt >> 10), 1); /* about 1 usec units */
 }
 
+/* Part of what is in flight was delivered: its latest send time, if it was never retransmitted. */
+static __attribute__((noinline)) bool sample_part(struct tcp_conn *c, struct tcp_flight *f,
+						  uint32_t usec, uint32_t *sent)
+{
+	struct tcp_news news = {.usec = usec};
+
+	tcp_flight_acked(f, c->snd_una, &news);
+	if (unlikely(usec - f->rate_at >= f->rate_len))
+		sample_rate(c, f, usec);
+	*sent = news.sent;
+	return news.sampled;
+}
+
 /* Takes a round-trip sample when everything up to snd_una was delivered without loss. */
 static void sample_rtt(struct tcp_conn *c, nsec_t now)
 {
-	struct tcp_news news = {.usec = tcp_usec(now)};
 	struct tcp_flight *f = c->flight;
 	const struct tcp_run *last;
+	uint32_t usec, sent;
+	bool sampled;
 	nsec_t rtt;
 
 	if (unlikely(!f || f->n == 0))
 		return;
+	usec = tcp_usec(now);
 	last = &f->r[f->n - 1];
 	if (likely(last->end == c->snd_una)) {
 		f->n = 0;
 		f->start = c->snd_una;
-		news.sampled = !(last->what & RUN_RTX);
-		news.sent = last->last;
+		sampled = !(last->what & RUN_RTX);
+		sent = last->last;
 	} else {
-		tcp_flight_acked(f, c->snd_una, &news);
-		if (unlikely(news.usec - f->rate_at >= f->rate_len))
-			sample_rate(c, f, news.usec);
+		sampled = sample_part(c, f, usec, &sent);
 	}
 	f->rack_rtt = 0; /* all data in flight was sent later than this */
-	if (unlikely(!news.sampled))
+	if (unlikely(!sampled))
 		return;
-	rtt = (nsec_t)(news.usec - news.sent) * NSEC_PER_USEC;
+	rtt = (nsec_t)(usec - sent) * NSEC_PER_USEC;
 	rtt_sample(&c->rtt, rtt, tcp_min_rto(c));
 	tcp_cc_sampled(&c->cc, c->snd_una, c->snd_nxt, rtt);
 }
@@ -110,7 +119,7 @@ void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, struct tcp_news *news, ns
 		if (unlikely(c->limit))
 			tcp_limited_by(c, TCP_LIMIT_NONE, now);
 	}
-	if (tcp_unsent(c))
+	if (tcp_has_unsent(c))
 		c->flags |= CONN_OUTPUT;
 	if (unlikely(c->flags & (CONN_SND_FULL | CONN_MTU_PROBE))) {
 		if ((c->flags & CONN_MTU_PROBE) && seq_geq(ack, c->rare->probe_end))

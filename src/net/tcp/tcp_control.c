@@ -82,18 +82,31 @@ static bool hold_ack(const struct tcp_conn *c, nsec_t now)
 
 enum ack_due { ACK_NOT_DUE, ACK_DUE, ACK_HELD };
 
+/* An owed acknowledgement may wait for the timer, or for data to go with it. */
+static inline bool may_delay(const struct tcp_conn *c)
+{
+	/* RFC 5681 section 4.2: every second full segment at least. */
+	if (c->rcv_nxt - c->rcv_acked > c->rcv_mss || tcp_never_delays(c))
+		return false;
+	return !c->quickacks || (c->flags & CONN_PINGPONG);
+}
+
 static enum ack_due ack_is_due(const struct tcp_conn *c, nsec_t now)
 {
 	if (c->flags & CONN_ACK_NOW)
 		return ACK_DUE;
-	if (!(c->flags & CONN_ACK_OWED))
+	if (!(c->flags & CONN_ACK_OWED) || may_delay(c))
 		return ACK_NOT_DUE;
-	/* RFC 5681 section 4.2: every second full segment at least. */
-	if (c->rcv_nxt - c->rcv_acked > c->rcv_mss)
-		return hold_ack(c, now) ? ACK_HELD : ACK_DUE;
-	if (tcp_never_delays(c) || (c->quickacks && !(c->flags & CONN_PINGPONG)))
-		return ACK_DUE;
-	return ACK_NOT_DUE;
+	if (c->rcv_nxt - c->rcv_acked > c->rcv_mss && hold_ack(c, now))
+		return ACK_HELD;
+	return ACK_DUE;
+}
+
+bool tcp_is_due(const struct tcp_conn *c)
+{
+	if (c->state != TCP_ESTABLISHED || (c->flags & (CONN_ACK_NOW | CONN_OUTPUT)))
+		return true;
+	return (c->flags & CONN_ACK_OWED) && !may_delay(c);
 }
 
 void tcp_acknowledge(struct tcp_conn *c, nsec_t now)

@@ -160,6 +160,14 @@ static inline bool tcp_unsent(const struct tcp_conn *c)
 	return (c->flags & CONN_FIN_WANTED) || tcp_data_end(c) != c->snd_nxt;
 }
 
+/* As tcp_unsent(), after the handshake. */
+static inline bool tcp_has_unsent(const struct tcp_conn *c)
+{
+	if (c->flags & (CONN_FIN_SENT | CONN_FIN_WANTED))
+		return !(c->flags & CONN_FIN_SENT);
+	return c->snd_una + c->snd.len != c->snd_nxt;
+}
+
 static inline uint32_t tcp_unsent_bytes(const struct tcp_conn *c)
 {
 	return c->flags & CONN_FIN_SENT ? 0 : tcp_data_end(c) - c->snd_nxt;
@@ -306,7 +314,14 @@ static inline bool tcp_is_outdated(const struct tcp_arrival *a, bool timestamps,
 bool tcp_ack_process(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now);
 /* Advances snd_una to ack, which is acceptable and new; news: NULL if c->trouble is false. */
 void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, struct tcp_news *news, nsec_t now);
-void tcp_ack_set_window(struct tcp_conn *c, uint32_t seq, uint32_t ack, uint32_t wnd);
+void tcp_ack_new_window(struct tcp_conn *c, uint32_t wnd);
+static inline void tcp_ack_set_window(struct tcp_conn *c, uint32_t seq, uint32_t ack, uint32_t wnd)
+{
+	if (wnd != c->snd_wnd)
+		tcp_ack_new_window(c, wnd);
+	c->snd_wl1 = seq;
+	c->snd_wl2 = ack;
+}
 /* Applies the options of the peer's SYN. */
 void tcp_ack_peer_options(struct tcp_conn *c, const struct tcp_options *opt);
 
@@ -486,7 +501,20 @@ void tcp_timer_syn_sent(struct tcp_conn *c, nsec_t now);
 void tcp_timer_data_sent(struct tcp_conn *c, bool first, nsec_t now);
 void tcp_timer_lost_resent(struct tcp_conn *c, nsec_t now);
 void tcp_timer_duplicate(struct tcp_conn *c, nsec_t now);
-void tcp_timer_acked(struct tcp_conn *c, nsec_t now);
+/* With data in flight: RFC 6298 (5.3) */
+void tcp_timer_restart(struct tcp_conn *c, nsec_t now);
+/* RFC 6298 (5.2), (5.3) */
+static inline void tcp_timer_acked(struct tcp_conn *c, nsec_t now)
+{
+	c->retries = 0;
+	c->probes = 0;
+	c->progress_at = now;
+	if (likely(!tcp_in_flight(c)))
+		c->rto_at = NSEC_NEVER;
+	else
+		tcp_timer_restart(c, now);
+}
+
 void tcp_timer_held_back(struct tcp_conn *c, nsec_t now);
 /* An acknowledgement comes before the peer's timeout, if that has the same minimum. */
 static inline nsec_t tcp_delack(const struct tcp_conn *c)
@@ -510,7 +538,12 @@ void tcp_timer_established(struct tcp_conn *c, nsec_t now);
 /* True if the connection was reset because the program has left and waits for no FIN. */
 bool tcp_timer_fin_wait_2(struct tcp_conn *c, nsec_t now);
 void tcp_timer_time_wait(struct tcp_conn *c, nsec_t now);
-void tcp_timer_buffer_empty(struct tcp_conn *c, nsec_t now);
+static inline void tcp_timer_buffer_empty(struct tcp_conn *c, nsec_t now)
+{
+	if (c->trim_at == NSEC_NEVER)
+		c->trim_at = now + TCP_TRIM_IDLE;
+}
+
 void tcp_timer_stop_all(struct tcp_conn *c);
 
 /*

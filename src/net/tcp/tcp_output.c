@@ -394,14 +394,6 @@ static void before_sending(struct tcp_conn *c, nsec_t now)
 		c->flags |= CONN_PINGPONG;
 }
 
-/* As tcp_unsent(), after the handshake. */
-static inline bool unsent(const struct tcp_conn *c)
-{
-	if (c->flags & (CONN_FIN_SENT | CONN_FIN_WANTED))
-		return !(c->flags & CONN_FIN_SENT);
-	return c->snd_una + c->snd.len != c->snd_nxt;
-}
-
 /* A closed window is an event when data waits for it. */
 static void note_window(struct tcp_conn *c, bool closed)
 {
@@ -438,12 +430,12 @@ void tcp_output(struct tcp_conn *c, nsec_t now)
 		while (output_lost(c, tcp_pipe(c), now))
 			;
 	}
-	more = unsent(c);
+	more = tcp_has_unsent(c);
 	if (more) {
 		before_sending(c, now);
 		while (tcp_unsent_bytes(c) > c->mss && output_train(c, tcp_pipe(c), now))
 			;
-		while ((more = unsent(c)) && output_new(c, tcp_pipe(c), now))
+		while ((more = tcp_has_unsent(c)) && output_new(c, tcp_pipe(c), now))
 			;
 		if (!tcp_in_flight(c) && more)
 			tcp_timer_held_back(c, now);

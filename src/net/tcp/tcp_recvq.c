@@ -433,12 +433,30 @@ static struct pkt *consume_head(struct tcp_recvq *q, uint32_t n)
 	return next;
 }
 
+/* Reads all of the only packet; false after a fault. */
+static bool read_only_packet(struct tcp_recvq *q, uint8_t *to, struct pkt *pkt)
+{
+	if (__builtin_expect(!user_copy(to, pkt_payload(pkt), pkt->len), 0))
+		return false;
+	q->head = NULL;
+	q->tail = NULL;
+	q->bytes = 0;
+	free_packet(q, pkt);
+	return true;
+}
+
 ssize_t tcp_recvq_read_some(struct tcp_recvq *q, const struct iovec *iov, int iovcnt, uint32_t most)
 {
-	uint32_t want = room_of(iov, iovcnt, most), done = 0, n;
+	uint32_t want, done = 0, n;
 	struct pkt *pkt = q->head;
 	size_t at = 0;
 	int i = 0;
+
+	if (iovcnt == 1 && pkt && !pkt->next && pkt->len <= iov->iov_len && pkt->len <= most) {
+		n = pkt->len;
+		return read_only_packet(q, iov->iov_base, pkt) ? (ssize_t)n : -EFAULT;
+	}
+	want = room_of(iov, iovcnt, most);
 
 	while (pkt && done < want) {
 		n = want - done < pkt->len ? want - done : pkt->len;

@@ -101,7 +101,7 @@ void tcp_timer_data_sent(struct tcp_conn *c, bool first, nsec_t now)
 void tcp_timer_lost_resent(struct tcp_conn *c, nsec_t now)
 {
 	c->tx_at = now;
-	arm_timer(c, rto_deadline(c, now), now);
+	tcp_timer_restart(c, now);
 }
 
 /* A duplicate ACK: an earlier timer may be necessary. */
@@ -111,16 +111,9 @@ void tcp_timer_duplicate(struct tcp_conn *c, nsec_t now)
 		arm_timer(c, head_deadline(c, now), now);
 }
 
-/* RFC 6298 (5.2), (5.3) */
-void tcp_timer_acked(struct tcp_conn *c, nsec_t now)
+void tcp_timer_restart(struct tcp_conn *c, nsec_t now)
 {
-	c->retries = 0;
-	c->probes = 0;
-	c->progress_at = now;
-	if (tcp_in_flight(c))
-		arm_timer(c, rto_deadline(c, now), now);
-	else
-		c->rto_at = NSEC_NEVER;
+	arm_timer(c, rto_deadline(c, now), now);
 }
 
 /*
@@ -165,12 +158,6 @@ void tcp_timer_time_wait(struct tcp_conn *c, nsec_t now)
 {
 	c->rto_at = NSEC_NEVER;
 	c->life_at = now + TCP_TIME_WAIT_LEN;
-}
-
-void tcp_timer_buffer_empty(struct tcp_conn *c, nsec_t now)
-{
-	if (c->trim_at == NSEC_NEVER)
-		c->trim_at = now + TCP_TRIM_IDLE;
 }
 
 void tcp_timer_stop_all(struct tcp_conn *c)

@@ -6,7 +6,8 @@
 #include "sock/tcp/tcp_sock.h"
 
 /* holder: completes a read that returned n. The result of the call; -EAGAIN: nothing is there. */
-static inline ssize_t tcp_read_result(struct inet_sock *so, struct ring *ring, ssize_t n)
+static inline __attribute__((always_inline)) ssize_t tcp_read_result(struct inet_sock *so,
+								     struct ring *ring, ssize_t n)
 {
 	if (__builtin_expect(n == -EFAULT, 0))
 		return n;
@@ -15,7 +16,7 @@ static inline ssize_t tcp_read_result(struct inet_sock *so, struct ring *ring, s
 		sock_count(so, rx_errors, 1);
 	}
 	if (n != -EAGAIN) {
-		tcp_update_events(so, 0);
+		tcp_update_unread(so, 0);
 		tcp_after(so, ring);
 	} else if (so->shut_rd) {
 		n = 0;

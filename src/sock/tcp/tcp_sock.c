@@ -114,7 +114,7 @@ static void on_event(struct tcp_conn *conn, enum tcp_event event, uint32_t argum
 
 static void on_readable(struct tcp_conn *conn)
 {
-	tcp_update_events(sock_of_conn(conn), EPOLLIN | EPOLLRDNORM);
+	tcp_update_unread(sock_of_conn(conn), EPOLLIN | EPOLLRDNORM);
 }
 
 static void on_urgent(struct tcp_conn *conn)
@@ -191,16 +191,13 @@ static void reap(struct inet_sock *so, struct ring *ring)
 	sock_free(so);
 }
 
-void tcp_after(struct inet_sock *so, struct ring *ring)
+void tcp_after_orphan(struct inet_sock *so, struct ring *ring)
 {
-	if (__builtin_expect(sock_is_orphan(so), 0)) {
-		tcp_count_orphan(so);
-		if (sock_has_ended(so) || timewait_take(so, ring)) {
-			reap(so, ring);
-			return;
-		}
-	}
-	tcp_arm(so, ring);
+	tcp_count_orphan(so);
+	if (sock_has_ended(so) || timewait_take(so, ring))
+		reap(so, ring);
+	else
+		tcp_arm(so, ring);
 }
 
 /*
@@ -297,7 +294,10 @@ deliver_plain(struct inet_sock *so, struct ring *ring, struct pkt *pkt, nsec_t n
 	if (__builtin_expect(sock_has_ended(so), 0))
 		return deliver_to_ended(so, ring, pkt, now);
 	reason = tcp_input(&so->tcp.conn, pkt, now);
-	ring_work_add(ring, &so->tcp.flush);
+	if (__builtin_expect(!tcp_is_due(&so->tcp.conn) && !sock_is_orphan(so), 1))
+		tcp_arm(so, ring);
+	else
+		ring_work_add(ring, &so->tcp.flush);
 	if (__builtin_expect(reason == DROP_NO_FLOW, 0)) {
 		ring_flow_del(ring, flow);
 		return tcp_deliver_to_listener(ring, &flow->key, pkt, now);

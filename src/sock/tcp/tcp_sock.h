@@ -71,6 +71,26 @@ struct tcp_config tcp_config_for_route(const struct sock_options *opt, const str
  * of those in `happened`.
  */
 void tcp_update_events(struct inet_sock *so, uint32_t happened);
+/* holder: as tcp_update_events(), if only the number of unread bytes has changed, or the state. */
+static inline void tcp_update_unread(struct inet_sock *so, uint32_t happened)
+{
+	uint32_t before = sock_own_events(so), in = EPOLLIN | EPOLLRDNORM, now, notify;
+	const struct tcp_conn *conn = &so->tcp.conn;
+
+	if (__builtin_expect(conn->state != TCP_ESTABLISHED || conn->urgent || so->shut_rd ||
+				     (before & EPOLLPRI),
+			     0)) {
+		tcp_update_events(so, happened);
+		return;
+	}
+	now = conn->rcv.bytes >= so->rcvlowat ? before | in : before & ~in;
+	notify = (now & ~before) | (now & happened);
+	if (now != before)
+		sock_set_events(so, now);
+	if (notify)
+		ready_notify(&so->sk, notify);
+}
+
 /* holder: changes the timer only if the connection needs it earlier than planned. */
 static inline void tcp_arm(struct inet_sock *so, struct ring *ring)
 {
@@ -80,8 +100,16 @@ static inline void tcp_arm(struct inet_sock *so, struct ring *ring)
 		ring_arm(ring, &so->tcp.timer, deadline);
 }
 
+void tcp_after_orphan(struct inet_sock *so, struct ring *ring);
+
 /* To be called after each call into the engine: arms the timer, frees an orphan that has ended. */
-void tcp_after(struct inet_sock *so, struct ring *ring);
+static inline void tcp_after(struct inet_sock *so, struct ring *ring)
+{
+	if (__builtin_expect(sock_is_orphan(so), 0))
+		tcp_after_orphan(so, ring);
+	else
+		tcp_arm(so, ring);
+}
 /*
  * holder: delivers a packet to the listener at key's local address and port, after the flow of
  * key, which has priority, was removed: a SYN ended a TIME_WAIT (RFC 6191) or found a connection
