@@ -17,6 +17,7 @@
 #include "sock/core/kernel_conns.h"
 #include "sock/core/msg/mcast_part.h"
 #include "sock/core/options.h"
+#include "sock/core/port/port_share.h"
 #include "sock/core/ready.h"
 #include "sock/core/shm_state.h"
 #include "sock/core/sock.h"
@@ -87,9 +88,6 @@ struct udp_state {
 
 /* Its receive callback: none; recv() has to read first; it has to see what is there first. */
 enum tcp_filter { TCP_FILTER_NONE, TCP_FILTER_WAITS, TCP_FILTER_HIDES };
-
-/* A send found data queued, and no later one found none: the quick way is not tried. */
-#define TCP_SENDS_QUEUED 0x80
 
 /* A connection, accepted or not. */
 struct tcp_state_part {
@@ -571,33 +569,6 @@ void sock_device_changed(struct inet_sock *so);
 void sock_reattach(struct inet_sock *so);
 /* The interface is gone: removes the matches on it.  A home on it is left, with unread data. */
 void sock_detach_from(struct inet_sock *so, int ifindex);
-
-/*
- * Control lock: do sockets for which the kernel receives share the address and port of so?
- * Then the kernel must receive for so, too, or so would take their frames.
- */
-bool sock_port_shared(struct inet_sock *so);
-/* Control lock: likewise, of sockets that this process does not know. */
-bool sock_port_foreign(struct inet_sock *so);
-
-/*
- * Control lock: if the port may be shared, tells other processes that the library receives
- * for so (port_claim.h).  Call it before the kernel lists the port in /proc/net.  Does
- * nothing if it was done already.
- */
-void sock_port_claim(struct inet_sock *so);
-/* Control lock: the kernel receives for so from now on, or nothing does. */
-void sock_port_unclaim(struct inet_sock *so);
-
-/*
- * Control lock, called periodically: if a socket for which the kernel receives came later and
- * shares a port with one of ours (a second reader of a feed), the kernel receives for both
- * from now on.  True: such a socket was seen for the first time; call again soon.
- */
-bool sock_ports_look(void);
-/* Control lock: a socket has just fallen back to the kernel; those that share its port follow. */
-void sock_ports_follow(void);
-extern bool sock_ports_may_be_shared; /* control lock: SO_REUSE* was set on some socket */
 
 /* ---- UDP ------------------------------------------------------------------------------ */
 

@@ -16,6 +16,9 @@
 SOCK_MODES(X)
 #undef X
 
+/* tcp_quick.c: a send found data queued, and no later one found none: the quick way is not tried. */
+#define TCP_SENDS_QUEUED 0x80
+
 /* The part of a listener on one ring: the handshakes that arrive there. */
 struct tcp_shard {
 	struct tcp_listener l;

@@ -4,6 +4,8 @@
  * processes, share the frames of a port among themselves (ring/reuseport.h).  But a frame that
  * the kernel would give to a socket that it receives for must go to the kernel.
  */
+#include "sock/core/port/port_share.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
