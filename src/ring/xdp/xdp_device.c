@@ -163,7 +163,7 @@ int xdp_socket(void)
 bool xdp_settle(struct port *base)
 {
 	const struct xdp_port *port = (const struct xdp_port *)base;
-	nsec_t until = port->group.ctl->settle_until;
+	nsec_t until = port->group.ctl->settle_until, most = group_now() + GROUP_SETTLE_MAX;
 	struct timespec pause = {.tv_nsec = SETTLE_PAUSE};
 	struct ifreq ifr = {0};
 	bool carries = true;
@@ -171,6 +171,8 @@ bool xdp_settle(struct port *base)
 
 	if (group_now() >= until)
 		return true;
+	if (until > most)
+		until = most;
 	fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	memcpy(ifr.ifr_name, base->name, sizeof(ifr.ifr_name));
 	while (fd >= 0 && !(carries = has_carrier(fd, &ifr)) && group_now() < until)

@@ -22,8 +22,8 @@
  *		holder of a lock died, the next member that wants it takes it over
  *		and repairs what it protects.
  *
- * A faulty member may have written anything into this memory: numbers from it are checked
- * before they index anything.
+ * A faulty member may have written anything into this memory, and still write: numbers from it are
+ * read once, and checked before they index anything.
  */
 #ifndef RING_XDP_XDP_GROUP_H
 #define RING_XDP_XDP_GROUP_H
@@ -56,6 +56,7 @@
 
 #define GROUP_MAGIC 0x7067786400616d76ull
 #define GROUP_VERSION 9u
+#define GROUP_SETTLE_MAX (5 * NSEC_PER_SEC) /* for the carrier, after the program was attached */
 #define GROUP_MEMBERS 128 /* 32 processes, and those that died and are not reclaimed yet */
 
 /* ---- owner words ---------------------------------------------------------------- */

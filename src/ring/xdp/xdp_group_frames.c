@@ -30,9 +30,9 @@ static void set_pool_count(struct xdp_group *g, uint32_t n)
 
 /*
  * Makes the pool's stack from the owner words.  So a frame returns whose word was written and that
- * was not pushed, and one that was popped and whose word was not written.
+ * was not pushed, and one that was popped and whose word was not written.  Its height.
  */
-static void mend_pool(struct xdp_group *g)
+static uint32_t mend_pool(struct xdp_group *g)
 {
 	uint32_t n = 0;
 
@@ -40,6 +40,7 @@ static void mend_pool(struct xdp_group *g)
 		if (owner_kind(owner_of(g, f)) == OWNER_POOL)
 			g->ctl->pool[n++] = f;
 	set_pool_count(g, n);
+	return n;
 }
 
 static bool lock_pool(struct xdp_group *g)
@@ -48,7 +49,7 @@ static bool lock_pool(struct xdp_group *g)
 	case GROUP_LOCKED:
 		return true;
 	case GROUP_DIED:
-		mend_pool(g);
+		(void)mend_pool(g);
 		return true;
 	case GROUP_BUSY:
 	default:
@@ -59,11 +60,12 @@ static bool lock_pool(struct xdp_group *g)
 /* pool_lock */
 static uint32_t pool_height(struct xdp_group *g)
 {
-	if (g->ctl->pool_n > g->frames) {
-		odd(g);
-		mend_pool(g);
-	}
-	return g->ctl->pool_n;
+	uint32_t n = group_pool_count(g);
+
+	if (n <= g->frames)
+		return n;
+	odd(g);
+	return mend_pool(g);
 }
 
 /* pool_lock: no slot owns the frame any more. */
@@ -92,7 +94,7 @@ unsigned group_take(struct xdp_group *g, struct group_stack *to, unsigned n)
 		return 0;
 	height = pool_height(g);
 	while (taken < n && height && to->n < g->frames) {
-		uint32_t f = g->ctl->pool[--height];
+		uint32_t f = __atomic_load_n(&g->ctl->pool[--height], __ATOMIC_RELAXED);
 
 		if (f >= g->frames || owner_kind(owner_of(g, f)) != OWNER_POOL) {
 			odd(g);
@@ -225,7 +227,8 @@ static bool lock_comp(struct xdp_group *g, unsigned queue)
 /* The frame of the entry at this position, or -1: it is not a frame that was sent. */
 static int32_t completed(struct xdp_group *g, const struct group_ring *r, uint32_t at)
 {
-	uint64_t f = r->addrs[at & (r->size - 1)] >> g->frame_shift;
+	uint64_t addr = __atomic_load_n(&r->addrs[at & (r->size - 1)], __ATOMIC_RELAXED);
+	uint64_t f = addr >> g->frame_shift;
 
 	if (f < g->frames && owner_kind(owner_of(g, (uint32_t)f)) == OWNER_TX)
 		return (int32_t)f;

@@ -26,7 +26,6 @@
 
 #define WAIT_MAX (2 * NSEC_PER_SEC)	/* for an answer, or for an answerer */
 #define OTHER_MAX (300 * NSEC_PER_MSEC) /* the same, if another user seems to have the interface */
-#define SETTLE_MAX (5 * NSEC_PER_SEC)	/* for the carrier, after the program was attached */
 #define PAUSE (5 * NSEC_PER_MSEC)
 #define FIXED_FDS 16 /* descriptors that are handed over, without the anchors */
 #define FDS_MAX (FIXED_FDS + XDP_STEER_QUEUES)
@@ -406,7 +405,7 @@ static int make_group(struct xdp_port *port, struct xdp_device *dev, char why[PO
 		rc = xdp_group_create(port, why);
 	if (!rc) {
 		if (dev->carrier)
-			port->group.ctl->settle_until = group_now() + SETTLE_MAX;
+			port->group.ctl->settle_until = group_now() + GROUP_SETTLE_MAX;
 		xdp_mode_tell(port, dev);
 		return 0;
 	}

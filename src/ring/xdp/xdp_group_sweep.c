@@ -244,10 +244,12 @@ static void bury(struct xdp_group *g, unsigned index, uint32_t gen, nsec_t now,
 /* lock: the slot is USED, but its member left without closing it, or does not exist. */
 static bool is_nobodys(const struct group_ctl *ctl, const struct group_slot *slot)
 {
+	uint32_t member = __atomic_load_n(&slot->member, __ATOMIC_RELAXED);
+
 	/* acquire: pairs with enter_as() (xdp_group_lock.c) */
-	return slot->state == SLOT_USED && (slot->member >= GROUP_MEMBERS ||
-					    __atomic_load_n(&ctl->members[slot->member].used,
-							    __ATOMIC_ACQUIRE) != slot->gen + 1);
+	return slot->state == SLOT_USED &&
+	       (member >= GROUP_MEMBERS ||
+		__atomic_load_n(&ctl->members[member].used, __ATOMIC_ACQUIRE) != slot->gen + 1);
 }
 
 static void find_dead(struct xdp_group *g, nsec_t now, group_unsteer_fn unsteer, void *arg)

@@ -305,8 +305,9 @@ void xdp_shares_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS
 
 		for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++) {
 			const struct reuseport_member *m = &share->members.at[i];
+			unsigned slot = __atomic_load_n(&m->slot, __ATOMIC_RELAXED);
 
-			if (!m->seq || (m->slot < XDP_STEER_SLOTS && !slots[m->slot]))
+			if (!m->seq || (slot < XDP_STEER_SLOTS && !slots[slot]))
 				continue;
 			drop_member(port, at, i);
 			changed = true;
