@@ -23,9 +23,12 @@ _Unwind_Reason_Code cleanup_personality(int version, _Unwind_Action actions,
 					struct _Unwind_Exception *exception,
 					struct _Unwind_Context *context);
 
-/* A walk to the frame of the program that has called the library. */
+/*
+ * A walk to the frame of the program that has called the library.  It begins at the throw: the frames
+ * that were passed before are still there, and may be of the same functions.
+ */
 struct walk {
-	uintptr_t from; /* the instruction in the frame that the exception passes */
+	uintptr_t from; /* the address of the frame that the exception passes */
 	bool passed;	/* it was met */
 	uintptr_t end;	/* the library's frames are below; 0: not found so far */
 };
@@ -35,7 +38,7 @@ static _Unwind_Reason_Code next_frame(struct _Unwind_Context *context, void *arg
 	struct walk *walk = arg;
 	uintptr_t ip = _Unwind_GetIP(context);
 
-	if (ip == walk->from)
+	if (_Unwind_GetCFA(context) == walk->from)
 		walk->passed = true;
 	if (!walk->passed || (ip >= (uintptr_t)&__ehdr_start && ip < (uintptr_t)&etext))
 		return _URC_NO_REASON;
@@ -70,7 +73,7 @@ _Unwind_Reason_Code cleanup_personality(int version, _Unwind_Action actions,
 	if (!(actions & _UA_CLEANUP_PHASE) || (actions & _UA_FORCE_UNWIND) || !_Unwind_Backtrace ||
 	    !_Unwind_GetCFA || !_Unwind_GetIP)
 		return _URC_CONTINUE_UNWIND;
-	walk.from = _Unwind_GetIP(context);
+	walk.from = _Unwind_GetCFA(context);
 	_Unwind_Backtrace(next_frame, &walk);
 	while ((record = innermost()) && (uintptr_t)record > here && (uintptr_t)record < walk.end)
 		_pthread_cleanup_pop(record, 1);

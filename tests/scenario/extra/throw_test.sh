@@ -27,4 +27,8 @@ for proto in udp tcp; do
 		check "... the kernel receives none" test $kernel_in = 0
 	done
 done
+vma_env=("${plain[@]}" VMA_RX_POLL=0 VMA_SELECT_POLL=0)
+check "two calls of one thread are left at once" counted udp "$lib" timeout 120 "$throws" nested $netns_server 7000 20
+check "... each time" says '^caught 20$'
+check "... nothing is wrong" says '^bad 0$'
 verdict
