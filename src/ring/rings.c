@@ -568,14 +568,15 @@ int rings_grant(struct ring *ring, const struct flow_key *key)
 
 void rings_fence(void)
 {
-	for (unsigned i = 0; i < n_ports; i++) {
+	for (unsigned i = 0; i < n_ports; i++)
 		if (ports[i].port)
 			ports[i].port->ops->fence(ports[i].port);
-	}
 }
 
-void rings_forget(void)
+void rings_forget(bool returns)
 {
+	for (unsigned i = 0; returns && i < n_rings; i++)
+		ring_init(rings[i], NULL, rings[i]->id);
 	/* The child has one thread: rings_count() pairs with publish_ring() only. */
 	__atomic_store_n(&n_rings, 0, __ATOMIC_RELEASE);
 	n_ports = 0;

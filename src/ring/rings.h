@@ -121,8 +121,12 @@ struct ring *rings_at(unsigned i);
 /* any: the ring without a port, for what has no other ring yet. */
 struct ring *rings_nowhere(void);
 
-/* In a forked child, where no other thread exists: forgets all rings and ports of the parent. */
-void rings_forget(void);
+/*
+ * In a forked child, where no other thread exists: forgets all rings and ports of the parent.  returns:
+ * into a call that may poll these rings, which must not touch the parent's queues, or locks that other
+ * threads held.
+ */
+void rings_forget(bool returns);
 
 /* At exit: closes all queues and ports; the kernel serves the interfaces again. */
 void rings_close_all(void);

@@ -502,7 +502,7 @@ static bool has_descriptors(void)
 
 bool sock_fork_child_may_wait(void)
 {
-	return !child_has_connections;
+	return !child_has_connections && !sock_in_callback;
 }
 
 void sock_fork_child_waits(void)
@@ -517,6 +517,7 @@ void sock_fork_child_waits(void)
  */
 void sock_fork_child(void)
 {
+	bool returns = sock_in_callback; /* into a call that polls the parent's rings */
 	struct list shared;
 	unsigned n;
 
@@ -555,7 +556,7 @@ void sock_fork_child(void)
 		progress_forget();
 		source_forget();
 		netlink_close();
-		rings_forget();
+		rings_forget(returns);
 		sys_fd_forget_all();
 	}
 	exit_then = NULL;

@@ -257,10 +257,15 @@ static bool close_later(struct sock_ref ref)
 void sock_wait_leave(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-
 	/* Pairs with close_later(). */
-	if (__atomic_sub_fetch(&ref.sk->waiters, 1, __ATOMIC_SEQ_CST) ||
-	    !__atomic_load_n(&so->close_pending, __ATOMIC_SEQ_CST) || !control_lock())
+	unsigned left = __atomic_sub_fetch(&ref.sk->waiters, 1, __ATOMIC_SEQ_CST);
+
+	if (left) {
+		if (left == ~0u) /* a child of a fork() in the wait, which was not counted there */
+			__atomic_store_n(&ref.sk->waiters, 0, __ATOMIC_RELAXED);
+		return;
+	}
+	if (!__atomic_load_n(&so->close_pending, __ATOMIC_SEQ_CST) || !control_lock())
 		return;
 	/*
 	 * Not always the socket that this thread waited for: close_later() counts threads whose

@@ -176,7 +176,7 @@ bool sock_is_unprivileged(void);
 
 /*
  * In a forked child: false if it has a connection. Its parent may end at any time, and leaves the connection
- * to whoever answers then.
+ * to whoever answers then. Also false if it returns from a receive callback into a call.
  */
 bool sock_fork_child_may_wait(void);
 /* In a forked child that waits: at once. */

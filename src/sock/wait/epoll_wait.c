@@ -66,10 +66,13 @@ static inline void count(const struct wait *w, int rc)
 static void leave_locked(struct wait *w)
 {
 	struct epoll *ep = w->ep;
+	unsigned users = ep->waiter.users - 1;
 
 	w->left = true;
-	__atomic_store_n(&ep->waiter.users, ep->waiter.users - 1, __ATOMIC_RELAXED);
-	if (ep->dead && !ep->waiter.users)
+	if (__builtin_expect((int)users < 0, 0))
+		users = 0; /* a child of a fork() in the wait, which was not counted there */
+	__atomic_store_n(&ep->waiter.users, users, __ATOMIC_RELAXED);
+	if (ep->dead && !users)
 		epoll_recycle(ep);
 }
 

@@ -18,6 +18,7 @@ struct nap {
 	struct call *call;
 	struct waiter *waiter;
 	nfds_t n_watched; /* members whose watch may have been added */
+	unsigned forks;	  /* ready_forks when it began */
 	struct rest rest;
 };
 
@@ -26,6 +27,8 @@ static void wake_up(struct nap *nap)
 	struct call *call = nap->call;
 
 	rest_end(&nap->rest);
+	if (nap->forks != ready_forks)
+		return; /* a child of a fork() in the sleep: the sockets have new lists */
 	for (nfds_t m = 0; m < nap->n_watched; m++) {
 		struct member *member = &call->members[m];
 		struct ring *ring;
@@ -129,6 +132,7 @@ int poll_sleep(struct call *call)
 	nap.call = call;
 	nap.waiter = waiter_self();
 	nap.n_watched = 0;
+	nap.forks = ready_forks;
 	busy_lock(); /* a signal handler may jump out of the sleep, not of its begin or end */
 	if (!nap.waiter || !rest_begin(&nap.rest, nap.waiter, &call->rings,
 				       (unsigned)call->n + call->n_sets * EPOLL_SLEEP_FDS)) {

@@ -232,8 +232,11 @@ int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, b
 	if (sock_wait_is_over(wait))
 		return wait->why;
 	/* A datagram socket that is exported still sends, by its twin. */
-	if (__builtin_expect(fetch || (receives && sock_is_exported(ref.sk)), 0))
+	if (__builtin_expect(fetch || (receives && sock_is_exported(ref.sk)), 0)) {
+		if (wait->ref.sk && interrupted(wait))
+			return -EINTR; /* also: a child of a fork() in a callback */
 		return sock_upcalls.fetch(ref, wait->dontwait ? SHARE_FETCH_MAX : 0);
+	}
 	if (wait->dontwait) {
 		wait->polled_others = true; /* once */
 		sock_poll_others(ref.sk);

@@ -60,7 +60,7 @@ static int teardown(void **state)
 	assert_false(progress_running());
 	rings_close_all();
 	flow_table_fini(&ring->flows);
-	rings_forget();
+	rings_forget(false);
 	mem_free(ring); /* rings are permanent, but not in this test */
 	return 0;
 }

@@ -1012,7 +1012,7 @@ static void test_posts_to_many_rings_from_inside_one_are_not_stranded(void **sta
 		assert_int_equal(messages[i].runs, 1);
 	for (unsigned i = 0; i < rings_count(); i++)
 		mem_free(rings_at(i));
-	rings_forget();
+	rings_forget(false);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -87,7 +87,7 @@ static void free_rings(void)
 {
 	for (unsigned i = 0; i < rings_count(); i++)
 		mem_free(rings_at(i));
-	rings_forget();
+	rings_forget(false);
 }
 
 static int teardown(void **state)
@@ -412,7 +412,7 @@ static void test_a_child_forgets_the_rings_of_its_parent(void **state)
 {
 	struct ring *of_parent = get(IFINDEX, 0);
 
-	rings_forget();
+	rings_forget(false);
 	assert_int_equal(rings_count(), 0);
 	assert_false(ports[0].freed); /* the parent handles it */
 	get(IFINDEX, 0);

@@ -60,7 +60,7 @@ static int tear_down(void **state)
 	rings_close_all();
 	for (unsigned i = 0; i < rings_count(); i++)
 		mem_free(rings_at(i));
-	rings_forget();
+	rings_forget(false);
 	return 0;
 }
 

@@ -165,8 +165,10 @@ void filter_end(struct filter *f)
 
 void filters_fork_child(void)
 {
-	if (filters.current) /* this thread is in its callback: show() sees it */
+	if (filters.current) { /* this thread is in its callback: show() sees it */
 		__atomic_store_n(&filters.current->changed, 1, __ATOMIC_RELAXED);
+		sock_signals.handled++; /* the call that the callback runs in ends with EINTR */
+	}
 	memset(&filters, 0, sizeof(filters));
 	sock_in_callback = false;
 }

@@ -154,7 +154,10 @@ void filter_keep(struct inet_sock *so);
 void filter_set_flow_tag(struct inet_sock *so, uint32_t tag);
 /* holder of the old home: the socket leaves it, with its unseen packets. f may be NULL. */
 void filter_leave(struct filter *f, struct ring *ring);
-/* In a forked child, for the process: its sockets have no callbacks. */
+/*
+ * In a forked child, for the process: its sockets have no callbacks.  After a fork() in a callback, that
+ * returns, and then the call that it runs in, as if a signal had interrupted it.
+ */
 void filters_fork_child(void);
 
 /*

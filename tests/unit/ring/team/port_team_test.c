@@ -671,7 +671,7 @@ static void test_the_registry_opens_rings_of_a_team(void **state)
 	rings_close_all();
 	assert_false(ring_is_open(ring));
 	mem_free(ring);
-	rings_forget();
+	rings_forget(false);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
