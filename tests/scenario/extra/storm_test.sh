@@ -13,6 +13,9 @@ netns_needs_lib
 storm=$(find_program tests/scenario/extra/storm) || exit 1
 . tests/scenario/extra/echoes.sh
 
+# AddressSanitizer must leave locals on the stack, where siglongjmp() looks for cleanup records.
+[[ -z ${ASAN_OPTIONS:-} ]] || export ASAN_OPTIONS=$ASAN_OPTIONS:detect_stack_use_after_return=0
+
 plain=("${vma_env[@]}")
 for proto in udp tcp; do
 	for poll in -1 0; do

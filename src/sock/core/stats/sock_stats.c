@@ -199,7 +199,7 @@ static void set_slot(struct inet_sock *so, unsigned number)
 
 void sock_stats_begin(struct inet_sock *so, bool imported)
 {
-	struct stats_sock scratch = {0};
+	static struct stats_sock scratch; /* control lock; not read */
 	unsigned number = so->stats_slot;
 	struct ring *ring;
 
