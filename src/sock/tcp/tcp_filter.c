@@ -135,10 +135,17 @@ static void take(struct filter *f, struct filter_batch *b)
 		set_state(so, TCP_FILTER_WAITS);
 		tcp_update_events(so, EPOLLIN | EPOLLRDNORM);
 	}
-	filter_set_endpoint(&b->src, &so->remote);
-	filter_set_endpoint(&b->dst, &so->local);
+	filter_set_endpoint(&b->alike_src, &so->remote);
+	filter_set_endpoint(&b->alike_dst, &so->local);
 	b->info.socket_ready_queue_pkt_count = 0;
 	b->info.socket_ready_queue_byte_count = 0;
+}
+
+static void describe(struct filter_batch *b, const struct pkt *pkt)
+{
+	(void)pkt;
+	b->src = b->alike_src;
+	b->dst = b->alike_dst;
 }
 
 /* The oldest last: they are put in front of the queue one by one. */
@@ -207,5 +214,6 @@ const struct filter_kind tcp_filter_kind = {
 	.obey = obey,
 	.pass = pass,
 	.discard = discard,
+	.describe = describe,
 	.charge = pkt_size,
 };

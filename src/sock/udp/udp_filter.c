@@ -317,8 +317,8 @@ static void describe(struct filter_batch *b, const struct pkt *pkt)
 	}
 	filter_set_address(&b->src.in, ip + 12, udp);
 	filter_set_address(&b->dst.in, ip + 16, udp + 2);
-	b->alike_src = b->src.in;
-	b->alike_dst = b->dst.in;
+	b->alike_src.in = b->src.in;
+	b->alike_dst.in = b->dst.in;
 }
 
 const struct filter_kind udp_filter_kind = {

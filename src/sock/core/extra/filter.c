@@ -360,8 +360,7 @@ static __attribute__((noinline)) void describe(struct filter *f, const struct pk
 {
 	struct filter_batch *b = &f->batch;
 
-	if (f->kind->describe)
-		f->kind->describe(b, pkt);
+	f->kind->describe(b, pkt);
 	b->info.hw_timestamp = (struct timespec){0};
 	if (__builtin_expect(pkt->flags & PKT_ARRIVAL, 0))
 		b->info.hw_timestamp = spec_of(pkt_arrival(pkt)->device);
@@ -442,8 +441,8 @@ static void show(struct filter *f, unsigned forks)
 		if (__builtin_expect(pkt->flags & PKT_APART, 0)) {
 			describe(f, pkt);
 		} else {
-			b->src.in = b->alike_src;
-			b->dst.in = b->alike_dst;
+			b->src.in = b->alike_src.in;
+			b->dst.in = b->alike_dst.in;
 		}
 		b->shown = pkt; /* unless the callback says something else, it is dropped */
 		verdict = b->callback(b->fd, 1, &iov, &b->info, b->context);

@@ -61,8 +61,8 @@ struct filter_batch {
 		struct sockaddr_in in;
 		struct sockaddr_in6 in6; /* of IPv6 traffic, by sin_family */
 	} src, dst;
-	/* As describe() left them: the callback may write to src and dst. */
-	struct sockaddr_in alike_src, alike_dst;
+	/* As describe() or take() left them: the callback may write to src and dst. */
+	union filter_address alike_src, alike_dst;
 	int alike_ifindex;
 	uint32_t alike_drops;
 };
@@ -123,8 +123,7 @@ struct filter_kind {
 	void (*discard)(struct filter *f);
 	/*
 	 * No ring held: stores the addresses of pkt, which has PKT_APART, in b; and all that packets
-	 * without it behind it have in common with it in b->alike_*.  NULL: take() has stored the
-	 * addresses, and all packets have PKT_APART.
+	 * without it behind it have in common with it in b->alike_*.
 	 */
 	void (*describe)(struct filter_batch *b, const struct pkt *pkt);
 	/* any: what pkt is charged with while the program holds it. */
