@@ -370,8 +370,7 @@ struct __attribute__((packed)) vma_api_t {
 	 * Of a connection, it sees what arrives while no byte waits for recv(): what was queued
 	 * before, and what comes behind a packet that it returned VMA_PACKET_RECV for, recv()
 	 * reads first.
-	 * EINVAL: s is not accelerated.  ENOTCONN: a TCP socket that is not connected.
-	 * EOPNOTSUPP: a connection within this host, through shared memory.  ENOMEM.
+	 * EINVAL: s is not accelerated.  ENOTCONN: a TCP socket that is not connected.  ENOMEM.
 	 */
 	int (*register_recv_callback)(int s, vma_recv_callback_t callback, void *context);
 	/*
@@ -382,6 +381,8 @@ struct __attribute__((packed)) vma_api_t {
 	 * buf.  0: an empty datagram, or the end of the stream, and then without MSG_VMA_ZCOPY.
 	 * Datagrams that a program holds count as unread: beyond SO_RCVBUF, further ones for this
 	 * socket are dropped.
+	 * Within this host (VMA_LOCAL=1) the bytes are in memory that the peer can write: a hostile
+	 * one may change them.  Its room comes back in the order of arrival, as packets are freed.
 	 * ENOBUFS: buf is too small for one packet, or too many are held.  EIO: the data can only
 	 * be copied, and *flags has MSG_VMA_ZCOPY_FORCE.  Otherwise as recvfrom().
 	 */

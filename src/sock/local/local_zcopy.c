@@ -56,7 +56,7 @@ int local_conn_keep(struct inet_sock *so, uint32_t skip, struct pkt **pkt)
 {
 	struct byte_ring_reader *in = &so->shm.in;
 	const uint8_t *at;
-	uint32_t n = byte_ring_piece(in, skip, &at);
+	uint32_t n = byte_ring_piece(in, skip, &at), more;
 	int rc;
 
 	if (!n)
@@ -64,8 +64,10 @@ int local_conn_keep(struct inet_sock *so, uint32_t skip, struct pkt **pkt)
 	rc = check_more(so);
 	if (rc)
 		return rc;
+	more = local_conn_receive_limit(so) - local_kept_bytes(so->shm.keeper);
+	n = n < PIECE ? n : PIECE;
 	*pkt = local_keep(so->shm.keeper, in->head + skip, (uint8_t *)(uintptr_t)at,
-			  n < PIECE ? n : PIECE);
+			  n < more ? n : more);
 	return *pkt ? 0 : -ENOMEM;
 }
 
@@ -134,22 +136,28 @@ static ssize_t take_one(struct inet_sock *so, uint8_t *to, size_t n)
 	return (ssize_t)n;
 }
 
-/* holder: there is nothing to read: why, or -EAGAIN. */
-static ssize_t nothing_there(struct inet_sock *so)
+/* holder: there is nothing to read, and the stream was seen to have this end: why, or -EAGAIN. */
+static ssize_t nothing_there(struct inet_sock *so, enum byte_ring_end end)
 {
+	static const int results[] = {
+		[BYTE_RING_OPEN] = -EAGAIN,
+		[BYTE_RING_FINISHED] = 0,
+		[BYTE_RING_WAS_RESET] = -ECONNRESET,
+		[BYTE_RING_BROKEN] = -EPROTO,
+	};
 	const struct shm_state *shm = &so->shm;
-	struct iovec none = {0};
 
 	if (shm->keeper && byte_ring_is_stopped(&shm->in, shm->keeper->first))
 		return -ENOBUFS; /* what the program has is what the peer waits for */
-	return local_nothing_read(
-		so, local_is_ready(so) ? byte_ring_read(&so->shm.in, &none, 1, true) : -EAGAIN);
+	return local_nothing_read(so, results[end]);
 }
 
 /* holder: takes as many packets as there are and fit. */
 static ssize_t take(struct inet_sock *so, const struct iovec *iov)
 {
 	const size_t room = (iov->iov_len - sizeof(size_t)) / sizeof(struct held_piece);
+	/* It looks at the ring; what comes after this is for the next call. */
+	enum byte_ring_end end = byte_ring_end(&so->shm.in);
 	ssize_t done = 0, len = 0;
 
 	for (size_t n = 0; n < room && done <= INT32_MAX - PIECE; n++) {
@@ -164,7 +172,7 @@ static ssize_t take(struct inet_sock *so, const struct iovec *iov)
 	}
 	if (done)
 		return done;
-	return len == -EAGAIN ? nothing_there(so) : len;
+	return len == -EAGAIN ? nothing_there(so, end) : len;
 }
 
 static bool zcopy_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
@@ -182,7 +190,8 @@ static bool zcopy_try(void *arg, struct ring *ring, struct sock_wait *wait, ssiz
 	if (local_is_ready(so) && local_filter_hides(so))
 		*n = so->shut_rd ? 0 : -EAGAIN;
 	else
-		*n = local_is_ready(so) ? take(so, z->zcopy->msg.msg_iov) : nothing_there(so);
+		*n = local_is_ready(so) ? take(so, z->zcopy->msg.msg_iov)
+					: local_nothing_read(so, -EAGAIN);
 	z->zcopy->done = *n > 0;
 	if (*n == -EOPNOTSUPP)
 		*n = SOCK_KERNEL;
