@@ -24,7 +24,6 @@
 #include "sock/core/sock_life.h"
 
 struct inet_sock;
-struct local_listener;
 struct sharing;
 struct move;
 struct sock_kind;
@@ -205,16 +204,6 @@ struct inet_sock {
 		struct shm_state shm;
 	};
 };
-
-/* any: what the receive callback of a connection has to see. */
-static inline enum tcp_filter sock_filter_state(const struct inet_sock *so)
-{
-	if (so->inet == INET_LOCAL)
-		return (enum tcp_filter)__atomic_load_n(&so->shm.filter_state, __ATOMIC_RELAXED);
-	return so->inet == INET_TCP
-		       ? (enum tcp_filter)__atomic_load_n(&so->tcp.filter, __ATOMIC_RELAXED)
-		       : TCP_FILTER_NONE;
-}
 
 _Static_assert(sizeof(struct inet_sock) <= 960, "with its places in tables 1 KB at most");
 

@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "ring/stamps.h"
 #include "sock/core/access.h"
+#include "sock/core/extra/filter.h"
 #include "sock/core/kind.h"
 
 int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise)

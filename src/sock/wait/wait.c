@@ -5,7 +5,7 @@
 
 #include "base/busy.h"
 #include "base/param.h"
-#include "sock/core/inet_sock.h"
+#include "sock/core/extra/filter.h"
 #include "sock/wait/poll_rings.h"
 
 static void cancelled(void *arg)

@@ -159,6 +159,16 @@ void filter_leave(struct filter *f, struct ring *ring);
  */
 void filters_fork_child(void);
 
+/* any: what the receive callback of a connection has to see. */
+static inline enum tcp_filter sock_filter_state(const struct inet_sock *so)
+{
+	if (so->inet == INET_LOCAL)
+		return (enum tcp_filter)__atomic_load_n(&so->shm.filter_state, __ATOMIC_RELAXED);
+	return so->inet == INET_TCP
+		       ? (enum tcp_filter)__atomic_load_n(&so->tcp.filter, __ATOMIC_RELAXED)
+		       : TCP_FILTER_NONE;
+}
+
 /*
  * For kinds, holder: when the packet arrived, CLOCK_REALTIME.  Without a time in its headroom: when the
  * ring was polled, which is read once for all that one poll receives.
