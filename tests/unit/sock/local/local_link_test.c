@@ -149,7 +149,7 @@ static void stop(void)
 		flow_table_fini(&ring->flows);
 		mem_free(ring);
 	}
-	rings_forget();
+	rings_forget(false);
 }
 
 static int teardown(void **state)

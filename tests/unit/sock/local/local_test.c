@@ -41,7 +41,7 @@ static int teardown(void **state)
 		flow_table_fini(&ring->flows);
 		mem_free(ring);
 	}
-	rings_forget();
+	rings_forget(false);
 	return 0;
 }
 
