@@ -265,6 +265,7 @@ void sock_wait_leave(struct sock_ref ref)
 			__atomic_store_n(&ref.sk->waiters, 0, __ATOMIC_RELAXED);
 		return;
 	}
+	/* Pairs with close_later(), as above. */
 	if (!__atomic_load_n(&so->close_pending, __ATOMIC_SEQ_CST) || !control_lock())
 		return;
 	/*
