@@ -116,8 +116,8 @@ static void take(struct filter *f, struct filter_batch *b)
 	so->shm.filter_to = so->shm.in.head + n;
 	if (!f->out)
 		leave_to_recv(so);
-	filter_set_endpoint(&b->src, &so->remote);
-	filter_set_endpoint(&b->dst, &so->local);
+	filter_set_endpoint(&b->alike_src, &so->remote);
+	filter_set_endpoint(&b->alike_dst, &so->local);
 	b->info.socket_ready_queue_pkt_count = 0;
 	b->info.socket_ready_queue_byte_count = 0;
 }
@@ -188,5 +188,6 @@ const struct filter_kind local_filter_kind = {
 	.obey = obey,
 	.pass = pass,
 	.discard = discard,
+	.describe = filter_describe_alike,
 	.charge = charge,
 };

@@ -141,13 +141,6 @@ static void take(struct filter *f, struct filter_batch *b)
 	b->info.socket_ready_queue_byte_count = 0;
 }
 
-static void describe(struct filter_batch *b, const struct pkt *pkt)
-{
-	(void)pkt;
-	b->src = b->alike_src;
-	b->dst = b->alike_dst;
-}
-
 /* The oldest last: they are put in front of the queue one by one. */
 static void put_back_all(struct tcp_conn *conn, struct pkt *unseen)
 {
@@ -214,6 +207,6 @@ const struct filter_kind tcp_filter_kind = {
 	.obey = obey,
 	.pass = pass,
 	.discard = discard,
-	.describe = describe,
+	.describe = filter_describe_alike,
 	.charge = pkt_size,
 };

@@ -355,6 +355,13 @@ static __attribute__((noinline)) void prepare_held(struct filter *f)
 	f->batch.info.packet_id = f->held_id;
 }
 
+void filter_describe_alike(struct filter_batch *b, const struct pkt *pkt)
+{
+	(void)pkt;
+	b->src = b->alike_src;
+	b->dst = b->alike_dst;
+}
+
 /* What the callback is told about a packet that is not like the one before. */
 static __attribute__((noinline)) void describe(struct filter *f, const struct pkt *pkt)
 {

@@ -130,6 +130,9 @@ struct filter_kind {
 	uint32_t (*charge)(const struct pkt *pkt);
 };
 
+/* filter_kind.describe of connections: take() has stored the addresses in b->alike_*. */
+void filter_describe_alike(struct filter_batch *b, const struct pkt *pkt);
+
 /* app, no ring held: register_recv_callback(). 0; -ENOMEM; as of filter_kind.check; as sock_hold_cold(). */
 int filter_register(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context);
 
