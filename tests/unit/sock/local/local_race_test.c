@@ -25,16 +25,17 @@ static bool write_number(struct number number)
 	int rc;
 
 	do {
+		assert_true(ring_hold_cold(local_ring()));
 		rc = record_ring_write(&writer, &h, &iov, 1, sizeof(number));
+		if (!rc)
+			local_end_post(&end);
+		ring_release_cold(local_ring());
 		if (rc == -ENOBUFS)
 			sched_yield(); /* the reader makes room */
 	} while (rc == -ENOBUFS);
 	if (rc == -EPIPE)
 		return false;
 	assert_int_equal(rc, 0);
-	assert_true(ring_hold_cold(local_ring()));
-	local_end_post(&end);
-	ring_release_cold(local_ring());
 	return true;
 }
 
