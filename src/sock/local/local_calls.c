@@ -226,7 +226,7 @@ static int local_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 		.shutdown = local_shutdown,                                                        \
 	}
 
-const struct sock_ops local_ops[HOLD_MODES] = {
+static const struct sock_ops local_ops[HOLD_MODES] = {
 #define X(name, mode) [mode] = LOCAL_OPS(name),
 	SOCK_MODES(X)
 #undef X

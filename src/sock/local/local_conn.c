@@ -266,7 +266,8 @@ void local_conn_begin(struct inet_sock *so, bool initiator)
 	sock_life_set(so, sock_is_kept(so) ? LIFE_KEPT : LIFE_LOCAL);
 	sock_set_events(so, 0); /* those of a new socket */
 	/* Pairs with sock_ops_of(): the fields above. */
-	__atomic_store_n(&so->sk.ops, &local_ops[ring_mode_now()], __ATOMIC_RELEASE);
+	__atomic_store_n(&so->sk.ops, &sock_kinds[INET_LOCAL]->ops[ring_mode_now()],
+			 __ATOMIC_RELEASE);
 }
 
 int local_conn_open(struct inet_sock *so, uint8_t *slot, uint32_t capacity)

@@ -138,7 +138,6 @@ void local_conn_keep_mapping(struct inet_sock *so);
 /* The connection ends, or leaves this process: it has no callback any more, and what the program's bytes need is the keeper's. */
 void local_conn_keep_all(struct inet_sock *so);
 
-extern const struct sock_ops local_ops[HOLD_MODES];
 extern const struct sock_kind local_kind;
 
 static inline struct inet_sock *local_sock_of(struct local_end *end)

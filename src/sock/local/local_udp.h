@@ -155,16 +155,11 @@ void local_udp_forget(void);
 /* Control lock: the socket's part, made if there is none; NULL: it cannot have one. */
 struct local_udp *local_udp_part(struct inet_sock *so);
 
-/* holder: the record that was peeked, as a frame.  NULL: no memory. */
-struct pkt *local_frame(const struct local_udp *l);
-/* The headers that the datagram would have on a wire, from that of IP on, without checksums. */
-void local_put_headers(uint8_t *ip, const struct record_header *h, const struct local_udp *l);
-
-/* ---- local_udp_keep.c: datagrams that stay in the ring (holder) --------------------------------- */
+/* ---- local_udp_keep.c: datagrams as packets, which may stay in the ring (holder) ------------------- */
 
 /*
- * The record that was peeked, as local_frame(), but its bytes stay where they are, if the program uses the extra API;
- * the frame has no Ethernet header then (l3 is 0).
+ * The record that was peeked, as a frame.  NULL: no memory.  Its bytes stay where they are, if the program uses the
+ * extra API; the frame has no Ethernet header then (l3 is 0).
  */
 struct pkt *local_udp_frame(struct local_udp *l);
 /* The ring is closed: what the program has of it needs the memory still. */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Local datagrams that stay in the record ring while the program has them, because it receives without a copy, has
- * a receive callback, or polls by socketxtreme.
+ * Local datagrams as packets: copies, or such that stay in the record ring while the program has them, because it
+ * receives without a copy, has a receive callback, or polls by socketxtreme.
  *
  * The headers of IPv4 and UDP take the place of the record's header, which was read.  Those of IPv6 have no room
  * there, and what goes round the end of the ring is in two pieces: such datagrams are copied.
  */
+#include <net/ethernet.h>
+#include <string.h>
+
 #include "net/frame.h"
 #include "sock/core/kind.h"
 #include "sock/local/local_udp.h"
@@ -13,6 +16,82 @@
 #define HEADERS (IP4_HDR + UDP_HDR)
 
 _Static_assert(HEADERS <= sizeof(struct record_header), "they fit");
+
+static void put16(uint8_t *at, size_t value)
+{
+	at[0] = (uint8_t)(value >> 8);
+	at[1] = (uint8_t)value;
+}
+
+static void put_ip4(uint8_t *ip, const struct record_header *h)
+{
+	ip[0] = 0x45;
+	ip[1] = h->tos;
+	put16(ip + 2, IP4_HDR + UDP_HDR + (size_t)h->len);
+	ip[8] = h->ttl;
+	ip[9] = IPPROTO_UDP;
+	memcpy(ip + 12, &h->from, 4);
+	memcpy(ip + 16, &h->to, 4);
+}
+
+static void put_ip6(uint8_t *ip, const struct record_header *h, const struct local_udp *l)
+{
+	struct inaddr from = local_record_addr(l, h, h->from), to = local_record_addr(l, h, h->to);
+
+	ip[0] = (uint8_t)(0x60 | h->tos >> 4);
+	ip[1] = (uint8_t)(h->tos << 4);
+	put16(ip + 4, UDP_HDR + (size_t)h->len);
+	ip[6] = IPPROTO_UDP;
+	ip[7] = h->ttl;
+	memcpy(ip + 8, &from, 16);
+	memcpy(ip + 24, &to, 16);
+}
+
+/* The headers that the datagram would have on a wire, from that of IP on, without checksums. */
+static void put_headers(uint8_t *ip, const struct record_header *h, const struct local_udp *l)
+{
+	bool ipv6 = h->flags & RECORD_IPV6;
+	size_t ip_size = ipv6 ? IP6_HDR : IP4_HDR;
+	uint8_t *udp = ip + ip_size;
+
+	memset(ip, 0, ip_size + UDP_HDR);
+	if (ipv6)
+		put_ip6(ip, h, l);
+	else
+		put_ip4(ip, h);
+	memcpy(udp, &h->from_port, 2);
+	memcpy(udp + 2, &h->to_port, 2);
+	put16(udp + 4, UDP_HDR + (size_t)h->len);
+}
+
+/* NULL: no memory. */
+static struct pkt *copy(const struct local_udp *l)
+{
+	const struct record_header *h = &l->reader.record.header;
+	size_t ip_size = h->flags & RECORD_IPV6 ? IP6_HDR : IP4_HDR;
+	uint16_t headers = (uint16_t)(ETH_HDR + ip_size + UDP_HDR);
+	struct pkt *pkt = pkt_blank(headers + (uint32_t)h->len);
+	struct iovec iov;
+
+	if (!pkt)
+		return NULL;
+	iov = (struct iovec){pkt->frame + headers, h->len};
+	memset(pkt->frame, 0, ETH_HDR);
+	put16(pkt->frame + 12, ip_size == IP6_HDR ? ETHERTYPE_IPV6 : ETHERTYPE_IP);
+	put_headers(pkt->frame + ETH_HDR, h, l);
+	if (record_ring_copy(&l->reader, 0, &iov, 1) < 0) {
+		pkt_free(pkt);
+		return NULL;
+	}
+	pkt->frame_len = headers + (uint32_t)h->len;
+	pkt->l3 = ETH_HDR;
+	pkt->l4 = headers - UDP_HDR;
+	pkt->off = headers;
+	pkt->len = h->len;
+	return pkt;
+}
+
+/* ---- kept --------------------------------------------------------------------------- */
 
 static void first_kept(struct local_keeper *keeper, uint64_t position)
 {
@@ -49,7 +128,7 @@ static struct pkt *keep(struct local_udp *l)
 			 HEADERS + (uint32_t)found->header.len);
 	if (!pkt)
 		return NULL;
-	local_put_headers(pkt->frame, &found->header, l);
+	put_headers(pkt->frame, &found->header, l);
 	pkt->l4 = IP4_HDR;
 	pkt->off = HEADERS;
 	pkt->len = found->header.len;
@@ -60,7 +139,7 @@ struct pkt *local_udp_frame(struct local_udp *l)
 {
 	struct pkt *pkt = is_wanted(inet_of(l->ref.sk)) ? keep(l) : NULL;
 
-	return pkt ? pkt : local_frame(l);
+	return pkt ? pkt : copy(l);
 }
 
 void local_udp_keep_all(struct local_udp *l)

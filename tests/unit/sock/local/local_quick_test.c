@@ -74,7 +74,7 @@ static void end_test(void)
 
 static const struct sock_ops *ops(void)
 {
-	return &local_ops[ring_mode_now()];
+	return &local_kind.ops[ring_mode_now()];
 }
 
 static ssize_t quick_recv(size_t len, int flags)
