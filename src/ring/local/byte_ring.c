@@ -36,6 +36,15 @@ static uint64_t kept_from(const struct byte_ring_shared *shared, uint64_t head)
 
 /* ---- writer ------------------------------------------------------------------------- */
 
+/* Once for each look: whatever depends on the room uses the same number. */
+static __attribute__((noinline)) void see_kept(struct byte_ring_writer *w)
+{
+	uint64_t kept = w->head - kept_from(w->shared, w->head);
+
+	w->kept = kept < w->capacity ? (uint32_t)kept : w->capacity;
+	w->space_to -= w->space_to ? w->kept : 0;
+}
+
 /* The head and the limit as they are now.  False: broken. */
 static bool see_head(struct byte_ring_writer *w)
 {
@@ -59,10 +68,8 @@ static bool see_head(struct byte_ring_writer *w)
 	if (limit > w->capacity)
 		limit = w->capacity;
 	w->space_to = w->closed || w->flags ? 0 : head + limit;
-	if (unlikely(word & BYTE_RING_KEEPS)) {
-		w->keeps = true;
-		w->space_to -= w->space_to ? head - kept_from(w->shared, head) : 0;
-	}
+	if (unlikely(word & BYTE_RING_KEEPS))
+		see_kept(w);
 	return true;
 }
 
@@ -238,12 +245,11 @@ void byte_ring_set_send_limit(struct byte_ring_writer *w, uint32_t limit)
 
 void byte_ring_want_space(struct byte_ring_writer *w, uint32_t bytes)
 {
-	uint64_t full = w->space_to - w->head, head = w->head;
+	/* Space is measured from what is kept. */
+	uint64_t full = w->space_to - w->head + w->kept, head = w->head;
 
 	if (w->broken || !w->space_to)
 		return;
-	if (unlikely(w->keeps)) /* space is measured from there */
-		full += head - kept_from(w->shared, head);
 	if (bytes > full)
 		bytes = (uint32_t)full;
 	if (bytes > space(w))
@@ -259,7 +265,7 @@ void byte_ring_trim(struct byte_ring_writer *w)
 
 	if (!see_head(w))
 		return;
-	from = w->keeps ? kept_from(w->shared, w->head) : w->head;
+	from = w->head - w->kept;
 	head = (uint32_t)from & mask;
 	tail = (uint32_t)w->tail & mask;
 	if (w->tail - from >= w->capacity)

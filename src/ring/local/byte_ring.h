@@ -79,7 +79,7 @@ struct byte_ring_writer {
 	uint32_t send_limit; /* bytes of its send buffer */
 	bool broken;
 	bool closed;	   /* the reader does not read any more */
-	bool keeps;	   /* the reader has kept bytes, and may do so now */
+	uint32_t kept;	   /* bytes before the head whose room the reader keeps */
 	uint64_t tail;	   /* as published, without flags */
 	uint64_t flags;	   /* BYTE_RING_FIN, BYTE_RING_RST */
 	uint64_t head;	   /* the last valid one, without its flag */

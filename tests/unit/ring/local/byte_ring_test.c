@@ -437,6 +437,21 @@ static void test_kept_bytes_are_waited_for(void **state)
 	assert_true(byte_ring_is_wanted(r));
 }
 
+/* Bytes come back between the writer's look and its question, which is about what it has seen. */
+static void test_room_that_comes_back_meanwhile_is_waited_for(void **state)
+{
+	assert_int_equal(send_some(bytes, CAPACITY), CAPACITY);
+	pass(200, 0);
+	byte_ring_set_receive_limit(r, 50); /* as SO_RCVBUF */
+	assert_int_equal(byte_ring_space(w), 0);
+	byte_ring_keep(&memory.shared, BYTE_RING_POSITION);
+	byte_ring_want_space(w, 30);
+	assert_int_equal(byte_ring_space(w), 0);
+	assert_int_equal(recv_some(CAPACITY), 56);
+	assert_true(byte_ring_is_wanted(r));
+	assert_int_equal(byte_ring_space(w), 50);
+}
+
 static void test_another_reader_does_not_give_kept_bytes_back(void **state)
 {
 	assert_int_equal(send_some(bytes, 100), 100);
@@ -483,6 +498,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_kept_bytes_are_not_written_over),
 	TEST(test_a_piece_ends_where_the_ring_does),
 	TEST(test_kept_bytes_are_waited_for),
+	TEST(test_room_that_comes_back_meanwhile_is_waited_for),
 	TEST(test_another_reader_does_not_give_kept_bytes_back),
 	TEST(test_an_impossible_kept_position_harms_its_writer_only),
 };
