@@ -15,14 +15,14 @@ static void ignore(struct local_end *end)
 
 static const struct local_end_ops end_ops = {.notice = ignore, .died = ignore};
 
-struct local_keeper *local_keeper_new(const struct local_keeper_ops *ops, struct sock_ref ref)
+struct local_keeper *local_keeper_new(const struct local_keeper_ops *ops, struct sock *sk)
 {
 	struct local_keeper *keeper = mem_zalloc(sizeof(*keeper));
 
 	if (!keeper)
 		return NULL;
 	keeper->ops = ops;
-	keeper->ref = ref;
+	keeper->sk = sk;
 	list_init(&keeper->kept);
 	keeper->first = LOCAL_NOT_KEPT;
 	keeper->refs = 1;
@@ -58,6 +58,12 @@ static void tell_first(struct local_keeper *keeper)
 
 /* ---- packets come back --------------------------------------------------------------------- */
 
+static struct ring *home_of(const struct local_keeper *keeper)
+{
+	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
+	return __atomic_load_n(&keeper->sk->home, __ATOMIC_ACQUIRE);
+}
+
 static void post(struct local_keeper *keeper)
 {
 	struct ring *ring = local_ring();
@@ -68,8 +74,7 @@ static void post(struct local_keeper *keeper)
 	__atomic_fetch_add(&keeper->refs, 1, __ATOMIC_RELAXED);
 	/* acquire: pairs with local_keeper_leave() */
 	if (!__atomic_load_n(&keeper->left, __ATOMIC_ACQUIRE))
-		/* Pairs with sock_set_home() and with the ARRIVE of a move. */
-		ring = __atomic_load_n(&keeper->ref.sk->home, __ATOMIC_ACQUIRE);
+		ring = home_of(keeper);
 	ring_post(ring, &keeper->item);
 }
 
@@ -161,19 +166,20 @@ void local_keeper_leave(struct local_keeper *keeper)
 /* holder of a ring that may be the right one: sends the item on, or takes what is back. */
 static void look(struct local_keeper *keeper, struct ring *ring)
 {
-	/* acquire: pairs with local_keeper_leave() */
+	struct ring *home = home_of(keeper);
+	/* acquire: pairs with local_keeper_leave(); after home, which may be another one since then */
 	bool left = __atomic_load_n(&keeper->left, __ATOMIC_ACQUIRE);
 
-	if (left ? ring != local_ring() : !sock_at_home(keeper->ref, ring)) {
-		if (left || sock_ref_valid(keeper->ref))
-			post(keeper); /* it has moved on */
+	/* Until it is left the socket has the keeper, whatever has become of the program's references. */
+	if (ring != (left ? local_ring() : home)) {
+		post(keeper); /* it has moved on */
 		return;
 	}
 	if (list_empty(&keeper->kept))
 		return; /* an item that came late */
 	local_keeper_take(keeper);
 	if (!left)
-		keeper->ops->returned(inet_of(keeper->ref.sk));
+		keeper->ops->returned(inet_of(keeper->sk));
 	else if (list_empty(&keeper->kept))
 		end(keeper);
 }

@@ -39,7 +39,7 @@ struct local_keeper_ops {
 struct local_keeper {
 	/* set when made */
 	const struct local_keeper_ops *ops;
-	struct sock_ref ref;
+	struct sock *sk; /* has it until local_keeper_leave(), also if the program has closed it */
 	/* holder */
 	struct list kept; /* struct local_kept, by position */
 	uint64_t first;	  /* as ops->first() was told */
@@ -74,7 +74,7 @@ static inline struct local_kept *local_kept_of(struct pkt *pkt)
 }
 
 /* holder: NULL: no memory. */
-struct local_keeper *local_keeper_new(const struct local_keeper_ops *ops, struct sock_ref ref);
+struct local_keeper *local_keeper_new(const struct local_keeper_ops *ops, struct sock *sk);
 /*
  * holder: a packet of len bytes at `at`, whose place is kept from now on; the caller sets what the kind of socket
  * needs besides.  No packet has a higher position, or it is found (a datagram that was passed over).  NULL: no memory.

@@ -120,7 +120,7 @@ static struct pkt *keep(struct local_udp *l)
 	if (!bytes || found->header.flags & RECORD_IPV6)
 		return NULL;
 	if (!l->keeper)
-		l->keeper = local_keeper_new(&keeper_ops, l->ref);
+		l->keeper = local_keeper_new(&keeper_ops, l->ref.sk);
 	if (!l->keeper)
 		return NULL;
 	l->keeper->ring = &l->reader;

@@ -35,7 +35,7 @@ static const struct local_keeper_ops keeper_ops = {.first = first_kept, .returne
 bool local_conn_may_keep(struct inet_sock *so)
 {
 	if (!so->shm.keeper)
-		so->shm.keeper = local_keeper_new(&keeper_ops, sock_ref_of(so));
+		so->shm.keeper = local_keeper_new(&keeper_ops, &so->sk);
 	return so->shm.keeper != NULL;
 }
 

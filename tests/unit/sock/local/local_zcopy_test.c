@@ -274,6 +274,22 @@ static void test_the_peer_waits_for_what_the_program_has(void **state)
 	assert_int_equal(take(), -EAGAIN);
 }
 
+/* The program has closed it, and another process has it, too: it lives on, and its references do not. */
+static void test_room_comes_back_after_close(void **state)
+{
+	const struct sock_ref none = {NULL, 0};
+
+	(void)state;
+	write_some(0, 100);
+	assert_int_equal(take(), 100);
+	assert_true(ring_hold_cold(local_ring()));
+	__atomic_store_n(&so->sk.gen, so->sk.gen + 2, __ATOMIC_RELEASE); /* as sock_keep() */
+	ring_release_cold(local_ring());
+	assert_int_equal(byte_ring_space(&out), CAPACITY - 100);
+	assert_int_equal(sock_free_packet(got.packet[0].packet_id, none), 0);
+	assert_int_equal(byte_ring_space(&out), CAPACITY);
+}
+
 /* A writer that waits gets a notice when the room that it waits for is back. */
 static void test_the_peer_is_told_of_room(void **state)
 {
@@ -353,6 +369,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_the_peer_dies),
 	TEST(test_a_program_has_no_more_than_its_receive_buffer),
 	TEST(test_the_peer_waits_for_what_the_program_has),
+	TEST(test_room_comes_back_after_close),
 	TEST(test_the_peer_is_told_of_room),
 	TEST(test_urgent_data_is_copied),
 	TEST(test_the_end_comes_after_the_bytes),
