@@ -156,10 +156,16 @@ static void end(struct local_keeper *keeper)
 
 void local_keeper_leave(struct local_keeper *keeper)
 {
+	bool none;
+
 	local_keeper_take(keeper);
-	/* release: pairs with post(): the holder is another one now */
+	none = list_empty(&keeper->kept);
+	/*
+	 * release: pairs with post(): the holder is another one now, and if packets are left, it may end
+	 * the keeper at once
+	 */
 	__atomic_store_n(&keeper->left, true, __ATOMIC_RELEASE);
-	if (list_empty(&keeper->kept))
+	if (none)
 		end(keeper);
 }
 
