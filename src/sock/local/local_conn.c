@@ -195,24 +195,28 @@ static void on_death(struct local_end *at)
 
 static const struct local_end_ops end_ops = {.notice = on_notice, .died = on_death};
 
-/* With a receive callback. */
-static void on_filtered_notice(struct local_end *at)
+/* With packets in place, or a receive callback. */
+static void on_keeping_notice(struct local_end *at)
 {
-	on_notice(at);
-	local_filter_look(local_sock_of(at));
+	struct inet_sock *so = local_sock_of(at);
+
+	local_conn_look(so);
+	if (local_conn_is_stopped(so)) /* a call that waits for bytes is not to wait for ever */
+		ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
+	local_filter_look(so);
 }
 
-static const struct local_end_ops filtered_ops = {.notice = on_filtered_notice, .died = on_death};
+static const struct local_end_ops keeping_ops = {.notice = on_keeping_notice, .died = on_death};
 
-void local_conn_filtered(struct inet_sock *so, const struct filter *filter)
+void local_conn_keeping(struct inet_sock *so)
 {
-	so->shm.end.ops = filter ? &filtered_ops : &end_ops;
+	so->shm.end.ops = &keeping_ops;
 }
 
 struct inet_sock *local_conn_at(struct local_end *end)
 {
-	return end && (end->ops == &end_ops || end->ops == &filtered_ops) ? local_sock_of(end)
-									  : NULL;
+	return end && (end->ops == &end_ops || end->ops == &keeping_ops) ? local_sock_of(end)
+									 : NULL;
 }
 
 /* ---- buffers -------------------------------------------------------------------------------- */
@@ -250,6 +254,8 @@ void local_conn_want_space(struct inet_sock *so)
 
 	shm->wants_space = third ? third : 1;
 	byte_ring_want_space(&shm->out, shm->wants_space);
+	if (shm->out.kept) /* its program may wait for bytes, and have what takes their room */
+		local_end_post(&shm->end);
 	local_end_wants(&shm->end, true);
 	local_conn_events(so, 0);
 }

@@ -74,7 +74,6 @@ static bool set(struct inet_sock *so, struct filter *f)
 	if (f && !local_conn_may_keep(so)) /* close() looks for the keeper only */
 		return false;
 	so->shm.filter = f;
-	local_conn_filtered(so, f);
 	set_state(so, !f				? TCP_FILTER_NONE
 		      : byte_ring_readable(&so->shm.in) ? TCP_FILTER_WAITS
 							: TCP_FILTER_HIDES);

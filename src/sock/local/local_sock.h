@@ -131,6 +131,8 @@ bool local_xtreme_take(struct inet_sock *so, struct ring *ring, struct xtreme_ba
 int local_conn_keep(struct inet_sock *so, uint32_t skip, struct pkt **pkt);
 /* It has a keeper from now on.  False: no memory. */
 bool local_conn_may_keep(struct inet_sock *so);
+/* Has the program bytes of it whose room the peer waits for? */
+bool local_conn_is_stopped(const struct inet_sock *so);
 /* Has the program bytes of it?  It has a keeper. */
 bool local_conn_keeps(struct inet_sock *so);
 /* The connection leaves its link for another one, and its memory for another mapping of it. */
@@ -184,8 +186,8 @@ int local_conn_open(struct inet_sock *so, uint8_t *slot, uint32_t capacity);
 int local_conn_resume(struct inet_sock *so, uint8_t *slot, uint32_t capacity);
 /* The connection whose end it is; NULL: it is none, or of something else that uses a number. */
 struct inet_sock *local_conn_at(struct local_end *end);
-/* It has this receive callback from now on, or none. */
-void local_conn_filtered(struct inet_sock *so, const struct filter *filter);
+/* It has a keeper from now on. */
+void local_conn_keeping(struct inet_sock *so);
 /* Its peer will not come back: what had arrived can be read. */
 void local_conn_lost(struct inet_sock *so);
 /*

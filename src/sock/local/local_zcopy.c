@@ -34,9 +34,19 @@ static const struct local_keeper_ops keeper_ops = {.first = first_kept, .returne
 
 bool local_conn_may_keep(struct inet_sock *so)
 {
-	if (!so->shm.keeper)
-		so->shm.keeper = local_keeper_new(&keeper_ops, &so->sk);
+	if (so->shm.keeper)
+		return true;
+	so->shm.keeper = local_keeper_new(&keeper_ops, &so->sk);
+	if (so->shm.keeper)
+		local_conn_keeping(so);
 	return so->shm.keeper != NULL;
+}
+
+bool local_conn_is_stopped(const struct inet_sock *so)
+{
+	const struct shm_state *shm = &so->shm;
+
+	return shm->keeper && byte_ring_is_stopped(&shm->in, shm->keeper->first);
 }
 
 /* May the program have more bytes of it? */
@@ -145,9 +155,7 @@ static ssize_t nothing_there(struct inet_sock *so, enum byte_ring_end end)
 		[BYTE_RING_WAS_RESET] = -ECONNRESET,
 		[BYTE_RING_BROKEN] = -EPROTO,
 	};
-	const struct shm_state *shm = &so->shm;
-
-	if (shm->keeper && byte_ring_is_stopped(&shm->in, shm->keeper->first))
+	if (local_conn_is_stopped(so))
 		return -ENOBUFS; /* what the program has is what the peer waits for */
 	return local_nothing_read(so, results[end]);
 }

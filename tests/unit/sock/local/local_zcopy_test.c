@@ -290,6 +290,68 @@ static void test_room_comes_back_after_close(void **state)
 	assert_int_equal(byte_ring_space(&out), CAPACITY);
 }
 
+static unsigned notified;
+
+static void count_notify(struct watch *watch, uint32_t events)
+{
+	(void)watch;
+	notified += (events & EPOLLIN) != 0;
+}
+
+static const struct watch_ops count_ops = {.notify = count_notify};
+
+/* The peer begins to wait after a thread here has seen that it does not. */
+static void test_a_thread_that_waits_is_told_that_the_peer_waits(void **state)
+{
+	struct watch watch;
+	unsigned before;
+
+	(void)state;
+	watch_init(&watch, NULL, &so->sk, EPOLLIN);
+	watch.ops = &count_ops;
+	write_some(0, 1);
+	assert_int_equal(take(), 1);
+	write_some(0, CAPACITY - 1);
+	assert_int_equal(read_copy(), CAPACITY - 1);
+	assert_int_equal(take(), -EAGAIN);
+	assert_int_equal(byte_ring_space(&out), 0);
+	assert_true(ring_hold_cold(local_ring()));
+	notice();
+	watch_add(&watch);
+	notified = 0;
+	notice();
+	before = notified;
+	byte_ring_want_space(&out, 100);
+	notice();
+	watch_remove(&watch);
+	ring_release_cold(local_ring());
+	assert_int_equal(before, 0);
+	assert_int_equal(notified, 1);
+	assert_int_equal(take(), -ENOBUFS);
+	assert_int_equal(give_back(&got.packet[0]), 0);
+}
+
+/* The other side of the same: the peer is told that this end waits. */
+static void test_the_peer_is_told_if_it_keeps_what_is_waited_for(void **state)
+{
+	struct iovec iov = {bytes, CAPACITY};
+	uint64_t posted = link_to_us->out.posted, before;
+
+	(void)state;
+	assert_int_equal(byte_ring_write(&so->shm.out, &iov, 1, 0), CAPACITY);
+	assert_true(ring_hold_cold(local_ring()));
+	local_conn_want_space(so);
+	before = link_to_us->out.posted;
+	byte_ring_keep(in.shared, 0);
+	(void)byte_ring_readable(&in);
+	byte_ring_pass(&in, CAPACITY);
+	(void)byte_ring_space(&so->shm.out);
+	local_conn_want_space(so);
+	ring_release_cold(local_ring());
+	assert_int_equal(before, posted);
+	assert_int_equal(link_to_us->out.posted, posted + 1);
+}
+
 /* A writer that waits gets a notice when the room that it waits for is back. */
 static void test_the_peer_is_told_of_room(void **state)
 {
@@ -370,6 +432,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_program_has_no_more_than_its_receive_buffer),
 	TEST(test_the_peer_waits_for_what_the_program_has),
 	TEST(test_room_comes_back_after_close),
+	TEST(test_a_thread_that_waits_is_told_that_the_peer_waits),
+	TEST(test_the_peer_is_told_if_it_keeps_what_is_waited_for),
 	TEST(test_the_peer_is_told_of_room),
 	TEST(test_urgent_data_is_copied),
 	TEST(test_the_end_comes_after_the_bytes),
