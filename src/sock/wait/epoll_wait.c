@@ -261,13 +261,14 @@ static void cancelled(void *arg)
 
 /*
  * Before the thread blocks: an event from before is seen here, a later one wakes the
- * thread: by the notifier's push, or by the version that a new socket changes.
+ * thread: by the notifier's push, or by the version that a new socket changes.  So it is with
+ * signal handlers, those that were deferred while the set was locked among them.
  */
 static bool is_quiet(struct wait *w)
 {
 	bool quiet = true;
 
-	if (is_outdated(w))
+	if (is_outdated(w) || poll_signals_interrupted(&w->signals))
 		return false;
 	if (epoll_is_pending(w->ep)) {
 		/* Events that another thread has taken meanwhile do not end the sleep. */

@@ -90,14 +90,18 @@ static void collect_fds(struct nap *nap)
 	}
 }
 
-/* Before the thread blocks: events from before the watches are seen here, later ones wake it. */
+/*
+ * Before the thread blocks: events from before the watches are seen here, and signal handlers from
+ * before the sleep; later ones wake it.
+ */
 static bool is_quiet(const struct nap *nap)
 {
 	struct call *call = nap->call;
 	int ready = 0;
 
 	waiter_discard(nap->waiter); /* first: events from here on wake the thread again */
-	return poll_check_members(call, &ready) && !ready && sock_rings_generation() == call->gen;
+	return poll_check_members(call, &ready) && !ready && sock_rings_generation() == call->gen &&
+	       !poll_signals_interrupted(&call->signals);
 }
 
 static int sleep_watching(struct nap *nap)

@@ -82,7 +82,8 @@ static bool same_rings(const struct nap *nap)
 /*
  * Before the thread blocks: the watch is in place, so earlier events are seen here, and
  * later ones wake the thread.  A socket that moves wakes all threads that wait for it; one
- * that was exported before the watch was in place has not woken this one.
+ * that was exported before the watch was in place has not woken this one.  Likewise a signal handler
+ * that ran before the sleep began has not ended it.
  */
 static bool is_quiet(const struct nap *nap)
 {
@@ -90,7 +91,7 @@ static bool is_quiet(const struct nap *nap)
 	uint32_t wanted = nap->wait->events | EPOLLERR | EPOLLHUP;
 
 	return !waiter_pending(nap->waiter) && !(sock_events(nap->wait->ref.sk) & wanted) &&
-	       !sock_is_exported(nap->wait->ref.sk) && same_rings(nap);
+	       !sock_is_exported(nap->wait->ref.sk) && same_rings(nap) && !interrupted(nap->wait);
 }
 
 static int sleep_watching(struct nap *nap)

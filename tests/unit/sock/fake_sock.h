@@ -44,6 +44,7 @@ static struct fake_sock *fake_wire[FAKE_FDS];
 static unsigned fake_wired;   /* holder */
 static unsigned fake_hook_in; /* calls of sock_rings_generation() until fake_hook; 0: never */
 static void (*fake_hook)(void);
+static void (*fake_rings_hook)(void); /* runs once, when a call asks for the rings of a socket */
 static unsigned fake_fetches; /* of exported sockets */
 static nsec_t fake_patience;  /* of the last one */
 static int fake_fetch_rc;
@@ -69,7 +70,11 @@ uint32_t sock_look_at_twin(struct sock *sk)
 unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)
 {
 	struct ring *home = __atomic_load_n(&sk->home, __ATOMIC_ACQUIRE);
+	void (*hook)(void) = fake_rings_hook;
 
+	fake_rings_hook = NULL;
+	if (hook)
+		hook();
 	if (!home || !max)
 		return 0;
 	rings[0] = home;

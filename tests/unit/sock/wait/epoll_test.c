@@ -684,6 +684,31 @@ static void test_a_handler_ends_the_wait_polling_and_asleep(void **state)
 	}
 }
 
+static void handle_one(void)
+{
+	fake_handler(SIGUSR1);
+}
+
+/* Also in the steps between the last look for signals and the sleep. */
+static void test_a_handler_at_any_step_of_a_wait_ends_it(void **state)
+{
+	bool too_late = false;
+
+	params.select_poll = 0;
+	add(&s[0], EPOLLIN);
+	fake_hook = handle_one;
+	for (unsigned when = 1; !too_late; when++) {
+		int rc;
+
+		fake_hook_in = when;
+		rc = epoll_wait_set(ep, got, 8, NSEC_PER_SEC, NULL);
+		too_late = fake_hook_in != 0;
+		assert_int_equal(rc, too_late ? 0 : -EINTR);
+		assert_true(!too_late || when > 2);
+		fake_hook_in = 0;
+	}
+}
+
 static void test_the_mask_says_which_signals_end_the_wait(void **state)
 {
 	sigset_t none, usr1, now;
@@ -858,6 +883,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_set_closed_during_a_wait_ends_it),
 	TEST(test_a_sleep_uses_no_cpu),
 	TEST(test_a_handler_ends_the_wait_polling_and_asleep),
+	TEST(test_a_handler_at_any_step_of_a_wait_ends_it),
 	TEST(test_the_mask_says_which_signals_end_the_wait),
 	TEST(test_a_set_in_a_set_is_readable_when_it_has_something),
 	TEST(test_a_set_cannot_be_in_itself),

@@ -341,6 +341,31 @@ static void test_a_handler_ends_the_wait_polling_and_asleep(void **state)
 	}
 }
 
+static void handle_one(void)
+{
+	fake_handler(SIGUSR1);
+}
+
+/* Also in the steps between the last look for signals and the sleep. */
+static void test_a_handler_at_any_step_of_a_wait_ends_it(void **state)
+{
+	struct pollfd pfd = {.fd = s[0].fd, .events = POLLIN};
+	bool too_late = false;
+
+	params.select_poll = 0;
+	fake_hook = handle_one;
+	for (unsigned when = 1; !too_late; when++) {
+		int rc;
+
+		fake_hook_in = when;
+		rc = poll_sockets(&pfd, 1, NSEC_PER_SEC, NULL, fake_lookup);
+		too_late = fake_hook_in != 0;
+		assert_int_equal(rc, too_late ? 0 : -EINTR);
+		assert_true(!too_late || when > 2);
+		fake_hook_in = 0;
+	}
+}
+
 static void test_the_mask_says_which_signals_end_the_wait(void **state)
 {
 	struct pollfd pfd = {.fd = s[0].fd, .events = POLLIN};
@@ -530,6 +555,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_large_arrays),
 	TEST(test_an_epoll_set_can_be_polled),
 	TEST(test_a_handler_ends_the_wait_polling_and_asleep),
+	TEST(test_a_handler_at_any_step_of_a_wait_ends_it),
 	TEST(test_the_mask_says_which_signals_end_the_wait),
 	TEST(test_a_wait_can_be_cancelled),
 	TEST(test_select_maps_events_as_the_kernel_does),

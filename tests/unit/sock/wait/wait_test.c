@@ -428,6 +428,20 @@ static void test_an_interrupted_call_fetches_no_more(void **state)
 	assert_int_equal(fake_fetches, 0);
 }
 
+/* Between the look at the counts of signals and the sleep. */
+static void test_a_handler_that_runs_right_before_the_sleep_ends_the_call(void **state)
+{
+	struct script script = {.says = NEVER};
+	nsec_t began = fake_now();
+
+	restarts = false;
+	fake_rings_hook = is_interrupted;
+	so.rcvtimeo = LONG;
+	assert_int_equal(receive(&script), -EINTR);
+	assert_null(fake_rings_hook);
+	assert_true(fake_now() - began < LONG * NSEC_PER_MSEC / 2);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_the_first_try_has_a_result, setup),
 	cmocka_unit_test_setup(test_a_call_of_a_thread_mode_holds_by_itself, setup),
@@ -448,6 +462,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_receiver_fetches_what_is_exported_before_it_waits, setup),
 	cmocka_unit_test_setup(test_a_call_does_not_block_on_a_socket_that_was_exported, setup),
 	cmocka_unit_test_setup(test_a_handler_that_runs_before_the_wait_ends_the_call, setup),
+	cmocka_unit_test_setup(test_a_handler_that_runs_right_before_the_sleep_ends_the_call,
+			       setup),
 	cmocka_unit_test_setup(test_a_handler_with_sa_restart_does_not, setup),
 	cmocka_unit_test_setup(test_an_interrupted_call_tries_once_more, setup),
 	cmocka_unit_test_setup(test_an_interrupted_call_fetches_no_more, setup),
