@@ -47,6 +47,7 @@ struct nap {
 	struct sock_wait *wait;
 	struct waiter *waiter;
 	struct watch watch;
+	unsigned forks; /* ready_forks when it began */
 	struct ring_set rings;
 	struct rest rest;
 };
@@ -57,6 +58,8 @@ static void wake_up(void *arg)
 	struct ring *ring;
 
 	rest_end(&nap->rest);
+	if (nap->forks != ready_forks)
+		return; /* a child of a fork() in the sleep: the socket has a new list */
 	/* The watch is on this stack: removes it, unless the socket ended and has removed it. */
 	if (sock_hold_cold(nap->wait->ref, &ring) == 0) {
 		watch_remove(&nap->watch);
@@ -132,6 +135,7 @@ static int begin_and_end_sleep(struct sock_wait *wait)
 	int rc;
 
 	nap.wait = wait;
+	nap.forks = ready_forks;
 	nap.waiter = waiter_self();
 	if (!nap.waiter)
 		return 0; /* no memory to sleep with: continues polling */

@@ -442,6 +442,35 @@ static void test_a_handler_that_runs_right_before_the_sleep_ends_the_call(void *
 	assert_true(fake_now() - began < LONG * NSEC_PER_MSEC / 2);
 }
 
+/* ---- fork() in a wait -------------------------------------------------------------------------- */
+
+/* A callback or a signal handler forks, and this is the child: the socket has a new list. */
+static void forks(void)
+{
+	ready_forks++;
+	list_init(&so.sk.watches);
+	is_interrupted();
+}
+
+static void forks_asleep(void)
+{
+	fake_rings_hook = forks;
+}
+
+static void test_a_forked_child_does_not_touch_the_new_list(void **state)
+{
+	struct script script = {.says = NEVER};
+	struct watch of_a_set;
+
+	restarts = false;
+	watch_init(&of_a_set, waiter_self(), &so.sk, EPOLLIN);
+	watch_add(&of_a_set);
+	fake_rings_hook = forks_asleep;
+	assert_int_equal(receive(&script), -EINTR);
+	assert_null(fake_rings_hook);
+	assert_ptr_equal(so.sk.watches.prev, &so.sk.watches);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_the_first_try_has_a_result, setup),
 	cmocka_unit_test_setup(test_a_call_of_a_thread_mode_holds_by_itself, setup),
@@ -467,6 +496,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_handler_with_sa_restart_does_not, setup),
 	cmocka_unit_test_setup(test_an_interrupted_call_tries_once_more, setup),
 	cmocka_unit_test_setup(test_an_interrupted_call_fetches_no_more, setup),
+	cmocka_unit_test_setup(test_a_forked_child_does_not_touch_the_new_list, setup),
 };
 
 VMA_TEST_MAIN("wait", tests, NULL, NULL)
