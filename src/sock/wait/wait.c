@@ -17,13 +17,19 @@ static void cancelled(void *arg)
 
 void sock_wait_finish(struct sock_wait *wait)
 {
+	busy_lock(); /* as in begin() */
 	cleanup_pop(&wait->undo);
 	sock_wait_leave(wait->ref);
+	busy_unlock();
 }
 
-/* timeout: 0 means none, as SO_RCVTIMEO does. */
+/*
+ * timeout: 0 means none, as SO_RCVTIMEO does. A signal handler that jumps finds the thread counted and
+ * the cleanup record there, or neither.
+ */
 static void begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, nsec_t timeout)
 {
+	busy_lock();
 	/*
 	 * Pairs with sock_close(): either it counts this thread, or this thread finds the
 	 * socket gone.
@@ -35,6 +41,7 @@ static void begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, 
 	wait->deadline = timeout ? clock_now() + timeout : NSEC_NEVER;
 	spin_start(&wait->spin);
 	cleanup_push(&wait->undo, cancelled, wait);
+	busy_unlock();
 }
 
 static bool interrupted(const struct sock_wait *wait)
