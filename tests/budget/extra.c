@@ -4,8 +4,10 @@
  * steps counts its instructions.
  *
  *	extra IP PORT COUNT [time] [nap]
+ *	extra local COUNT [time]
  *
- * An echo server is at IP and PORT, over UDP and TCP.  The names are udp_recv_1, udp_callback_10...:
+ * An echo server is at IP and PORT, over UDP and TCP.  Or (local) the messages come through shared
+ * memory, from a socket of this process, so each is there when its send has returned.  The names are udp_recv_1, udp_callback_10...:
  * one call of a function that takes so many messages, which have arrived at the port before it;
  * udp_dummy, tcp_dummy: a dummy send; udp_send_1, udp_commit_1 ...: a send, and one of a message that
  * is in its frame; udp_out_10 ...: a batch of them.  Each is counted COUNT times.
@@ -14,6 +16,8 @@
  *
  * time: without steps; prints how many nanoseconds a message has taken, the fewest and the median.
  * nap: v0 does not count what arrives: waits for some time instead.
+ *
+ * local_udp_zcopy_14, local_udp_zcopy_1000 ...: one message of so many bytes.
  */
 #include <arpa/inet.h>
 #include <mellanox/vma_extra.h>
@@ -28,6 +32,7 @@
 #include "tools/bench/steps.h"
 
 #define SIZE 100
+#define LONG 8000
 #define BURST 10	      /* segments: what the initial window allows, RFC 6928 */
 #define WARM_UP 1200000000ull /* nsec: the clock is calibrated once a second from then on */
 
@@ -35,8 +40,8 @@
 
 static struct vma_api_t *api;
 static const struct vma_ext_t *vma;
-static bool timed, naps, stream;
-static int fd, epfd, ring;
+static bool timed, naps, local, stream;
+static int fd, epfd, ring, peer;
 static unsigned wanted, taken, seen; /* bytes to take; bytes taken; bytes seen by the callback */
 
 static int (*do_epoll_wait)(int, struct epoll_event *, int, int);
@@ -161,23 +166,33 @@ static uint64_t now(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
+static unsigned long arrived(void)
+{
+	return naps || local ? 0 : received_bytes();
+}
+
+static void await_arrival(unsigned long before, unsigned messages)
+{
+	if (naps)
+		nap_msec(NAP);
+	else if (!local)
+		await_received(before, messages * SIZE);
+}
+
 /* To a connection they are sent as one segment, so their echoes are one, too. */
 static void arrive(unsigned messages)
 {
 	static const char message[BURST * SIZE];
 	unsigned at_once = stream ? messages : 1;
-	unsigned long before = naps ? 0 : received_bytes();
+	unsigned long before = arrived();
 
 	for (unsigned i = 0; i < messages; i += at_once) {
 		size_t size = (size_t)at_once * SIZE;
 
-		if (do_send(fd, message, size, 0) != (ssize_t)size)
+		if (do_send(local ? peer : fd, message, size, 0) != (ssize_t)size)
 			die("send");
 	}
-	if (naps)
-		nap_msec(NAP);
-	else
-		await_received(before, messages * SIZE);
+	await_arrival(before, messages);
 	wanted = messages * SIZE;
 	seen = 0;
 }
@@ -220,7 +235,7 @@ static char *name_of(const char *proto, const char *way, unsigned messages)
 	static unsigned used;
 	char *name = names[used++];
 
-	snprintf(name, sizeof(names[0]), "%s_%s_%u", proto, way, messages);
+	snprintf(name, sizeof(names[0]), "%s%s_%s_%u", local ? "local_" : "", proto, way, messages);
 	return name;
 }
 
@@ -241,6 +256,25 @@ static void count_way(const char *proto, const char *way, void (*take)(void), in
 			take();
 		}
 		say_times(name, messages);
+	}
+}
+
+/* One message of each size, without a copy. */
+static void count_sizes(const char *proto, int count)
+{
+	static const unsigned sizes[] = {14, 1000, LONG};
+	static const char message[LONG];
+
+	for (unsigned n = 0; n < sizeof(sizes) / sizeof(sizes[0]); n++) {
+		char *name = name_of(proto, "zcopy", sizes[n]);
+
+		wanted = sizes[n];
+		for (int i = 0; i < count; i++) {
+			if (do_send(peer, message, wanted, 0) != (ssize_t)wanted)
+				die("send");
+			steps_count((void *)take_zcopy, name);
+			take_zcopy();
+		}
 	}
 }
 
@@ -288,6 +322,21 @@ static __attribute__((noinline)) void give_batch(void)
 		die("vma_send_batch");
 }
 
+/* The echo, or what the peer has. */
+static void take_given(unsigned long before, unsigned messages)
+{
+	char buf[SIZE];
+
+	if (local) {
+		while (do_recv(peer, buf, SIZE, MSG_DONTWAIT) > 0)
+			;
+		return;
+	}
+	await_arrival(before, messages);
+	wanted = messages * SIZE;
+	take_recv();
+}
+
 static void count_give(const char *proto, const char *way, void (*give)(void), unsigned messages,
 		       int count)
 {
@@ -298,7 +347,7 @@ static void count_give(const char *proto, const char *way, void (*give)(void), u
 
 		arrive(1); /* all is acknowledged */
 		take_recv();
-		before = naps ? 0 : received_bytes();
+		before = arrived();
 		if (give == give_commit) {
 			if (vma->vma_reserve(fd, SIZE, &room, NULL))
 				die("vma_reserve");
@@ -310,28 +359,45 @@ static void count_give(const char *proto, const char *way, void (*give)(void), u
 			steps_count((void *)give, name);
 		if (!timed)
 			give();
-		if (naps)
-			nap_msec(NAP);
-		else
-			await_received(before, messages * SIZE);
-		wanted = messages * SIZE;
-		take_recv();
+		take_given(before, messages);
 	}
 	say_times(name, messages);
 }
 
-/* Within the host there is nothing without a copy. */
-static bool can_zcopy(void)
+/* ---- everything -------------------------------------------------------------------------- */
+
+static void await_local(void)
 {
 	struct vma_verdict_t verdict;
-	int flags = MSG_VMA_ZCOPY_FORCE | MSG_DONTWAIT;
-	char buf[256];
 
 	if (vma->vma_get_verdict(fd, &verdict, sizeof(verdict)))
 		die("vma_get_verdict");
-	errno = 0;
-	api->recvfrom_zcopy(fd, buf, sizeof(buf), &flags, NULL, NULL);
-	return verdict.served == VMA_SERVED_ACCELERATED && errno != EIO;
+	if (verdict.served != VMA_SERVED_LOCAL)
+		die("not local");
+}
+
+/* fd and peer are connected with each other. */
+static void connect_within(int type)
+{
+	struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct sockaddr *at = (struct sockaddr *)&name;
+	socklen_t len = sizeof(name);
+	int other = socket(AF_INET, type, 0);
+
+	if (other < 0 || bind(other, at, len) || getsockname(other, at, &len))
+		die("bind");
+	if (stream && listen(other, 1))
+		die("listen");
+	if (connect(fd, at, len))
+		die("connect");
+	peer = stream ? accept(other, NULL, NULL) : other;
+	if (stream)
+		close(other);
+	else if (getsockname(fd, at, &len) || connect(peer, at, len))
+		die("connect back");
+	if (peer < 0)
+		die("accept");
+	await_local();
 }
 
 static void count_all(const char *proto, int type, const struct sockaddr_in *to, int count)
@@ -341,9 +407,11 @@ static void count_all(const char *proto, int type, const struct sockaddr_in *to,
 	int one = 1;
 
 	fd = socket(AF_INET, type, 0);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)to, sizeof(*to)))
-		die("connect");
 	stream = type == SOCK_STREAM;
+	if (local)
+		connect_within(type);
+	else if (connect(fd, (const struct sockaddr *)to, sizeof(*to)))
+		die("connect");
 	if (stream)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	ring = -1;
@@ -360,9 +428,10 @@ static void count_all(const char *proto, int type, const struct sockaddr_in *to,
 	}
 	count_way(proto, "recv", take_recv, count);
 	count_way(proto, "batch", take_batch, count);
-	if (can_zcopy())
-		count_way(proto, "zcopy", take_zcopy, count);
-	if (!timed && !naps)
+	count_way(proto, "zcopy", take_zcopy, count);
+	if (local && !timed)
+		count_sizes(proto, count);
+	if (!timed && !naps && !local)
 		count_dummy(type == SOCK_STREAM ? "tcp_dummy" : "udp_dummy", count);
 	count_give(proto, "send", give_send, 1, count);
 	count_give(proto, "commit", give_commit, 1, count);
@@ -371,10 +440,10 @@ static void count_all(const char *proto, int type, const struct sockaddr_in *to,
 	if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
 		die("epoll");
 	count_way(proto, "epoll", take_epoll, count);
-	if (!api->register_recv_callback(fd, callback, NULL)) {
-		count_way(proto, "callback", take_callback, count);
-		count_way(proto, "called", take_called, count);
-	}
+	if (api->register_recv_callback(fd, callback, NULL))
+		die("register_recv_callback");
+	count_way(proto, "callback", take_callback, count);
+	count_way(proto, "called", take_called, count);
 	close(epfd);
 	close(fd);
 }
@@ -382,14 +451,18 @@ static void count_all(const char *proto, int type, const struct sockaddr_in *to,
 int main(int argc, char **argv)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET};
+	int count;
 
-	for (int i = 4; i < argc; i++) {
+	local = argc > 1 && !strcmp(argv[1], "local");
+	for (int i = local ? 3 : 4; i < argc; i++) {
 		timed |= !strcmp(argv[i], "time");
 		naps |= !strcmp(argv[i], "nap");
 	}
-	if (argc < 4 || inet_pton(AF_INET, argv[1], &to.sin_addr) != 1)
+	if (argc < (local ? 3 : 4) || (!local && inet_pton(AF_INET, argv[1], &to.sin_addr) != 1))
 		return 2;
-	to.sin_port = htons((uint16_t)atoi(argv[2]));
+	count = atoi(argv[local ? 2 : 3]);
+	if (!local)
+		to.sin_port = htons((uint16_t)atoi(argv[2]));
 	api = vma_get_api();
 	vma = vma_get_ext();
 	if (!api || !vma)
@@ -397,7 +470,7 @@ int main(int argc, char **argv)
 	do_epoll_wait = (int (*)(int, struct epoll_event *, int, int))function("epoll_wait");
 	do_recv = (ssize_t(*)(int, void *, size_t, int))function("recv");
 	do_send = (ssize_t(*)(int, const void *, size_t, int))function("send");
-	count_all("udp", SOCK_DGRAM, &to, atoi(argv[3]));
-	count_all("tcp", SOCK_STREAM, &to, atoi(argv[3]));
+	count_all("udp", SOCK_DGRAM, &to, count);
+	count_all("tcp", SOCK_STREAM, &to, count);
 	return 0;
 }

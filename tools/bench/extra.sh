@@ -5,7 +5,7 @@
 #
 #	cx  v0 10.9.0.1 ------------ v0 10.9.0.2  sx	AF_XDP; echo, by the kernel
 #	cm  v0, a card ---- wm ----- v0, a card   sm	mlx5; the same
-#	l   lo 127.0.0.1: the program, and the echo, by the library	local
+#	l   lo 127.0.0.1: both ends in the program, through shared memory	local
 #
 #	bazel run //tools:bench_extra -- [--count N] [--check]
 #
@@ -37,9 +37,9 @@ probe=$(netns_find_probe) || exit 1
 [[ -n $lib ]] || die "no library to count in"
 plain=$lib
 
-# measure PORT NAMESPACE IP WORD...: everything, by one program each.
+# measure PORT NAMESPACE PEER WORD...: everything, by one program each. PEER: words for the program.
 measure() {
-	local port=$1 ns=$2 ip=$3 xtreme way
+	local port=$1 ns=$2 peer=$3 xtreme way
 
 	for xtreme in 0 1; do
 		for way in count time; do
@@ -47,7 +47,7 @@ measure() {
 			[[ $way == time ]] || runner=("$steps")
 			(netns_exec $ns "" 0-1023 timeout -s KILL 300 "${runner[@]}" env LD_PRELOAD="$lib" "${vma_env[@]}" \
 				VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE=1 VMA_SOCKETXTREME=$xtreme \
-				"$program" $ip 7000 $count ${way/count/} "${@:4}" \
+				"$program" $peer $count ${way/count/} "${@:4}" \
 				> $netns_tmp/$port.$way.$xtreme 2>&1 < /dev/null) ||
 				{ tail -5 $netns_tmp/$port.$way.$xtreme && die "$port: the program fails"; }
 		done
@@ -60,7 +60,7 @@ instructions() {
 
 	[[ $2 != *_xtreme_* ]] || xtreme=1
 	[[ $2 != *_10 ]] || messages=10
-	[[ $(grep -E "^call=$2 instructions=" $netns_tmp/$1.count.$xtreme) =~ fewest=([0-9]+) ]] &&
+	[[ $(grep -E "^call=(local_)?$2 instructions=" $netns_tmp/$1.count.$xtreme) =~ fewest=([0-9]+) ]] &&
 		echo $((BASH_REMATCH[1] / messages)) || echo -
 }
 
@@ -68,7 +68,7 @@ nanoseconds() {
 	local xtreme=0
 
 	[[ $2 != *_xtreme_* ]] || xtreme=1
-	[[ $(grep -E "^call=$2 ns=" $netns_tmp/$1.time.$xtreme) =~ ns=([0-9]+) ]] &&
+	[[ $(grep -E "^call=(local_)?$2 ns=" $netns_tmp/$1.time.$xtreme) =~ ns=([0-9]+) ]] &&
 		echo "${BASH_REMATCH[1]}" || echo -
 }
 
@@ -91,28 +91,17 @@ row() {
 ports=(xdp mlx5 local)
 netns_pair x
 netns_spawn $netns_tmp/serve.x sx "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
-measure xdp cx 10.9.0.2
+measure xdp cx "10.9.0.2 7000"
 
-# The probe's datagram sockets have SO_REUSEADDR, so the kernel would serve them.
-udp_echo='
-import socket
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(("127.0.0.1", 7000))
-print("ready", flush=True)
-while True:
-    data, peer = s.recvfrom(2048)
-    s.sendto(data, peer)'
 netns_new l
 ip -n l link set lo up
 vma_env+=(VMA_LOCAL=1)
-netns_spawn $netns_tmp/serve.l l "$lib" "$probe" serve tcp:7000:recv || die "no local server"
-netns_spawn $netns_tmp/serve.u l "$lib" python3 -c "$udp_echo" || die "no local UDP server"
-measure local l 127.0.0.1 nap
+measure local l local
 unset "vma_env[-1]"
 
 NETNS_CARD=1 netns_pair m
 netns_spawn $netns_tmp/serve.m sm "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server on a card"
-lib=$lib measure mlx5 cm 10.9.0.2 nap
+lib=$lib measure mlx5 cm "10.9.0.2 7000" nap
 lib=$plain
 
 table() {
@@ -135,8 +124,7 @@ table() {
 }
 
 table | tee $netns_tmp/table
-# Within the host there is neither a callback nor a frame without a copy.
-if ((check)) && grep -E ' -( |$)' $netns_tmp/table | grep -vE '^(callback|recvfrom_zcopy)'; then
+if ((check)) && grep -E ' -( |$)' $netns_tmp/table; then
 	die "numbers are missing"
 fi
 netns_conclude
