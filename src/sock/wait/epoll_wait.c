@@ -469,6 +469,7 @@ static int plain_wait(struct wait *w, nsec_t timeout)
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 	n = kernel_wait(w, timeout);
 	pthread_setcanceltype(type, NULL);
+	busy_lock(); /* no signal handler jumps between the two */
 	cleanup_pop(&undo);
 	if (n > 0) {
 		n = without_kick(w->ep, w->events, n);
@@ -476,6 +477,7 @@ static int plain_wait(struct wait *w, nsec_t timeout)
 			n = -EAGAIN; /* the kick only */
 	}
 	leave_plain(w);
+	busy_unlock();
 	return n;
 }
 
@@ -533,7 +535,7 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 	if (n)
 		return n;
 	n = wait_entered(&w, plain, start, timeout);
+	leave(&w, n); /* before the record goes: a signal handler that jumps then needs it */
 	cleanup_pop(&undo);
-	leave(&w, n);
 	return n;
 }

@@ -9,6 +9,7 @@
 #include "base/param.h"
 #include "ring/rings.h"
 #include "sock/core/inet_sock.h"
+#include "sock/wait/epoll_internal.h"
 #include "sock/wait/wait.h"
 
 #include "tests/unit/sock/fake_sock.h"
@@ -123,7 +124,56 @@ static void test_no_waiter_is_left_behind(void **state)
 	assert_in_range(at, 50, LONGEST - 1);
 }
 
+static __attribute__((noinline)) int look_once(struct epoll *ep)
+{
+	struct epoll_event event;
+	int n;
+
+	set_trap_flag(true);
+	n = epoll_wait_set(ep, &event, 1, 0, NULL);
+	set_trap_flag(false);
+	return n;
+}
+
+static bool look_is_left_after(struct epoll *ep, unsigned instructions)
+{
+	left = instructions;
+	if (sigsetjmp(out, 1))
+		return true;
+	assert_int_equal(look_once(ep), 0);
+	return false;
+}
+
+/* Else the set was never freed, and got events of EPOLLEXCLUSIVE in which no thread is interested. */
+static void test_no_user_of_a_set_is_left_behind(void **state)
+{
+	struct sigaction act = {.sa_handler = on_trap}, old;
+	struct epoll_event event = {.events = EPOLLIN};
+	static struct fake_sock s;
+	struct epoll *ep;
+	unsigned at = 0;
+
+	(void)state;
+	fake_init();
+	fake_open(&s);
+	ep = epoll_create_set(epoll_create1(EPOLL_CLOEXEC));
+	assert_int_equal(epoll_control(ep, EPOLL_CTL_ADD, s.fd, fake_ref(&s), &event), 0);
+	sigaction(SIGTRAP, &act, &old);
+	for (bool is_left = true; is_left && at < LONGEST; at++) {
+		is_left = look_is_left_after(ep, at);
+		if (ep->waiter.users)
+			fail_msg("a user is left behind at instruction %u", at);
+	}
+	sigaction(SIGTRAP, &old, NULL);
+	assert_in_range(at, 50, LONGEST - 1);
+	close(ep->epfd);
+	epoll_destroy_set(ep);
+	fake_close(&s);
+	fake_fini();
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_no_user_of_a_set_is_left_behind),
 	cmocka_unit_test(test_no_waiter_is_left_behind),
 };
 
