@@ -105,6 +105,12 @@ struct group_lock {
 	uint32_t wanted; /* atomic: 0, or as word: the member in group_lock_wait() that is next */
 } __attribute__((aligned(64)));
 
+/* What a member that wants a lock has seen of another one that is next; zero at first. */
+struct group_turn {
+	uint32_t next;	 /* as group_lock.wanted */
+	uint32_t missed; /* how often the lock was free since it is next */
+};
+
 struct group_member {
 	uint32_t used; /* atomic: 0: no member; else the generation of its member plus one */
 	uint32_t gen;  /* atomic: raised when the index is taken, below 2^24 */
@@ -220,6 +226,7 @@ struct xdp_group {
 	bool entered; /* this process is a member */
 	unsigned member;
 	uint32_t gen;
+	struct group_turn sweep_turn; /* group_sweep() */
 	struct group_ring fill[XDP_STEER_QUEUES];
 	struct group_ring comp[XDP_STEER_QUEUES];
 };
@@ -243,6 +250,12 @@ enum group_lock_result group_lock_try(struct xdp_group *g, struct group_lock *lo
  * dead or seems to be stopped.  False: it is not locked.
  */
 bool group_lock_wait(struct xdp_group *g, struct group_lock *lock);
+/*
+ * Tries to take a lock for which other members wait.  GROUP_BUSY also while one of them is next;
+ * *turn is of this caller's previous try.
+ */
+enum group_lock_result group_lock_try_in_turn(struct xdp_group *g, struct group_lock *lock,
+					      struct group_turn *turn);
 void group_lock_release(struct xdp_group *g, struct group_lock *lock);
 
 /* Is the member of this index and generation alive?  Asks the kernel. */

@@ -18,7 +18,7 @@
 #define YIELDS 8  /* unless it lost its processor */
 #define GEN_MAX 0xffffffu
 #define WAITS 500 /* of 1 ms: a living holder releases a lock sooner, on a busy machine, too */
-#define TURN 20	  /* of them: the next member has it by then, unless it is stopped */
+#define TURN 20	  /* of them, or sweeps: who is next has a free lock by then, unless stopped */
 
 #ifdef XDP_GROUP_STEPS
 static void no_step(void)
@@ -111,51 +111,68 @@ enum group_lock_result group_lock_try(struct xdp_group *g, struct group_lock *lo
 	return got;
 }
 
-/* Is another member next?  If that one is dead, nobody is. */
-static bool another_is_next(struct xdp_group *g, struct group_lock *lock)
+static void next_no_more(struct group_lock *lock, uint32_t next)
 {
-	uint32_t next = __atomic_load_n(&lock->wanted, __ATOMIC_RELAXED);
-
-	if (!next || next == lock_word(g->member, g->gen))
-		return false;
-	if (group_member_alive(g, (next & 0xff) - 1, next >> 8))
-		return true;
-	__atomic_compare_exchange_n(&lock->wanted, &next, 0, false, __ATOMIC_RELAXED,
-				    __ATOMIC_RELAXED);
-	return false;
-}
-
-/* This member is next, unless another one is, which has had less than its turn. */
-static void become_next(const struct xdp_group *g, struct group_lock *lock, int waits)
-{
-	uint32_t next = waits < TURN ? 0 : __atomic_load_n(&lock->wanted, __ATOMIC_RELAXED);
-
-	__atomic_compare_exchange_n(&lock->wanted, &next, lock_word(g->member, g->gen), false,
-				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-}
-
-static void be_next_no_more(const struct xdp_group *g, struct group_lock *lock)
-{
-	uint32_t next = lock_word(g->member, g->gen);
-
 	if (__atomic_load_n(&lock->wanted, __ATOMIC_RELAXED) == next)
 		__atomic_compare_exchange_n(&lock->wanted, &next, 0, false, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED);
 }
 
+/*
+ * Is another member next, which is alive and has had less than its turn?  That is counted anew for
+ * each one that is next, and only while the lock is free: else members that have waited for long
+ * would take each other for stopped.
+ */
+static bool another_is_next(const struct xdp_group *g, const struct group_lock *lock,
+			    struct group_turn *turn)
+{
+	uint32_t next = __atomic_load_n(&lock->wanted, __ATOMIC_RELAXED);
+
+	if (next != turn->next)
+		*turn = (struct group_turn){.next = next};
+	if (!next || next == lock_word(g->member, g->gen) ||
+	    !group_member_alive(g, (next & 0xff) - 1, next >> 8))
+		return false;
+	if (!__atomic_load_n(&lock->word, __ATOMIC_RELAXED))
+		turn->missed++;
+	return turn->missed <= TURN;
+}
+
+enum group_lock_result group_lock_try_in_turn(struct xdp_group *g, struct group_lock *lock,
+					      struct group_turn *turn)
+{
+	return another_is_next(g, lock, turn) ? GROUP_BUSY : group_lock_try(g, lock);
+}
+
+/* Unless another one is. */
+static void become_next(const struct xdp_group *g, struct group_lock *lock)
+{
+	uint32_t nobody = 0;
+
+	__atomic_compare_exchange_n(&lock->wanted, &nobody, lock_word(g->member, g->gen), false,
+				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
 bool group_lock_wait(struct xdp_group *g, struct group_lock *lock)
 {
 	struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
+	struct group_turn turn = {0};
 	bool got = false;
 
 	for (int i = 0; i < WAITS && !__atomic_load_n(&g->lost, __ATOMIC_RELAXED); i++) {
-		got = !another_is_next(g, lock) && group_lock_try(g, lock) != GROUP_BUSY;
-		if (got)
-			break;
-		become_next(g, lock, i);
+		if (!another_is_next(g, lock, &turn)) {
+			/* It is dead, or seems to be stopped. */
+			if (turn.next && turn.next != lock_word(g->member, g->gen))
+				next_no_more(lock, turn.next);
+			got = group_lock_try(g, lock) != GROUP_BUSY;
+			if (got)
+				break;
+		}
+		become_next(g, lock);
+		GROUP_STEP();
 		sys_ppoll(NULL, 0, &pause, NULL);
 	}
-	be_next_no_more(g, lock);
+	next_no_more(lock, lock_word(g->member, g->gen));
 	return got;
 }
 

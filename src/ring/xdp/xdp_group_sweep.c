@@ -312,7 +312,7 @@ bool group_sweep(struct xdp_group *g, nsec_t now, group_unsteer_fn unsteer, void
 	bool done;
 
 	/* Nothing to repair after a death: each step below can be repeated. */
-	if (group_lock_try(g, &g->ctl->lock) == GROUP_BUSY)
+	if (group_lock_try_in_turn(g, &g->ctl->lock, &g->sweep_turn) == GROUP_BUSY)
 		return true;
 	find_dead(g, now, unsteer, arg);
 	audit_step(g, now);

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "ring/xdp/xdp_group.h"
@@ -284,6 +285,14 @@ static void no_step(void)
 {
 }
 
+static struct world *shared_world;
+static unsigned hits;
+
+static void step_and_count(void)
+{
+	hits++;
+}
+
 /* Runs body in a process that ends at this step; false: body had fewer steps. */
 static bool dies_at(struct world *w, unsigned step, void (*body)(struct world *))
 {
@@ -511,43 +520,175 @@ static void test_a_living_holder_keeps_its_lock(void **state)
 /* What waiting members share; each that has the lock takes the next place. */
 struct queue_of_members {
 	uint32_t places; /* atomic */
-	uint32_t place_of[2];
+	uint32_t place_of[3];
+	uint32_t released; /* atomic: the lock may be had */
+	uint32_t failed;   /* atomic: waits that ended without it */
+	uint32_t steps;	   /* atomic: of the two that take turns */
+	uint32_t runs;	   /* atomic: the one of them that runs */
 };
 
-static bool wait_for_place(struct world *w, struct queue_of_members *order, unsigned who)
+static struct queue_of_members *order;
+
+static uint32_t look(const uint32_t *word)
 {
-	if (!group_lock_wait(&w->g, &w->g.ctl->lock))
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static bool wait_for_place(struct world *w)
+{
+	if (!group_lock_wait(&w->g, &w->g.ctl->lock)) {
+		__atomic_fetch_add(&order->failed, 1, __ATOMIC_ACQ_REL);
 		return false;
-	order->place_of[who] = __atomic_fetch_add(&order->places, 1, __ATOMIC_RELAXED);
+	}
+	order->place_of[w->g.member] = __atomic_fetch_add(&order->places, 1, __ATOMIC_ACQ_REL);
 	group_lock_release(&w->g, &w->g.ctl->lock);
 	return true;
+}
+
+static pid_t start_waiter(struct world *w, void (*step)(void))
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that failed does not release it */
+		if (group_member_enter(&w->g))
+			_exit(2);
+		group_step = step;
+		_exit(!wait_for_place(w));
+	}
+	return pid;
+}
+
+static void expect_end_of(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static struct world *make_world_of_waiters(void)
+{
+	struct world *w = shared_world = make_world();
+
+	order = mmap(NULL, sizeof(*order), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	assert_int_equal(group_member_enter(&w->g), 0);
+	assert_int_equal(group_lock_try(&w->g, &w->g.ctl->lock), GROUP_LOCKED);
+	return w;
+}
+
+static void free_world_of_waiters(struct world *w)
+{
+	assert_int_equal(w->g.ctl->lock.wanted, 0);
+	munmap(order, sizeof(*order));
+	free_world(w);
+}
+
+static void release_to_waiters(struct world *w)
+{
+	group_lock_release(&w->g, &w->g.ctl->lock);
+	__atomic_store_n(&order->released, 1, __ATOMIC_RELEASE);
+}
+
+static uint32_t await_next(struct world *w)
+{
+	uint32_t next;
+
+	while (!(next = look(&w->g.ctl->lock.wanted)))
+		sched_yield();
+	return next;
+}
+
+/* A member that is slow once it is next. */
+static void step_until_released(void)
+{
+	while (!look(&order->released) && look(&shared_world->g.ctl->lock.wanted))
+		sched_yield();
+}
+
+/* While this member pauses without the lock, the other one gets it, however slow it is. */
+static void step_until_the_other_had_it(void)
+{
+	const struct xdp_group *g = &shared_world->g;
+
+	while (!look(&order->places) && !look(&order->failed) &&
+	       (look(&g->ctl->lock.word) & 0xff) != g->member + 1)
+		sched_yield();
 }
 
 /* A member that takes the lock, when it has it, again and again would starve all others. */
 static void test_who_waits_is_next(void **state)
 {
-	struct world *w = make_world();
-	struct queue_of_members *order = mmap(NULL, sizeof(*order), PROT_READ | PROT_WRITE,
-					      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int status;
-	pid_t pid;
+	struct world *w = make_world_of_waiters();
+	pid_t pid = start_waiter(w, step_until_released);
 
-	assert_int_equal(group_member_enter(&w->g), 0);
-	assert_int_equal(group_lock_try(&w->g, &w->g.ctl->lock), GROUP_LOCKED);
-	pid = fork();
-	if (pid == 0)
-		_exit(group_member_enter(&w->g) || !wait_for_place(w, order, 1));
-	while (!__atomic_load_n(&w->g.ctl->lock.wanted, __ATOMIC_RELAXED))
-		sched_yield();
-	group_lock_release(&w->g, &w->g.ctl->lock);
-	assert_true(wait_for_place(w, order, 0));
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	await_next(w);
+	release_to_waiters(w);
+	group_step = step_until_the_other_had_it;
+	assert_true(wait_for_place(w));
+	group_step = no_step;
+	expect_end_of(pid);
 	assert_int_equal(order->place_of[1], 0);
 	assert_int_equal(order->place_of[0], 1);
-	assert_int_equal(w->g.ctl->lock.wanted, 0);
-	munmap(order, sizeof(*order));
-	free_world(w);
+	free_world_of_waiters(w);
+}
+
+/* A sweep, which does not wait, takes it no earlier; but it is not held up for ever. */
+static void test_a_sweep_lets_go_first_who_is_next(void **state)
+{
+	struct world *w = make_world_of_waiters();
+	pid_t pid = start_waiter(w, step_until_released);
+	uint32_t next = await_next(w);
+
+	group_lock_release(&w->g, &w->g.ctl->lock);
+	hits = 0;
+	group_step = step_and_count;
+	assert_true(group_sweep(&w->g, w->now, unsteer, w));
+	assert_int_equal(hits, 0); /* it did not even try */
+	for (unsigned i = 0; i < 100 && !hits; i++)
+		group_sweep(&w->g, w->now, unsteer, w);
+	assert_true(hits > 0);
+	group_step = no_step;
+	assert_int_equal(look(&w->g.ctl->lock.wanted), next);
+	__atomic_store_n(&order->released, 1, __ATOMIC_RELEASE);
+	expect_end_of(pid);
+	free_world_of_waiters(w);
+}
+
+#define LONG 100 /* steps, each with a pause: more than a turn of each of the two */
+
+/* At each step of one of the two, the other one goes on to its next step. */
+static void step_in_turns(void)
+{
+	unsigned me = shared_world->g.member;
+
+	if (__atomic_add_fetch(&order->steps, 1, __ATOMIC_ACQ_REL) == LONG)
+		step_until_released();
+	__atomic_store_n(&order->runs, 3 - me, __ATOMIC_RELEASE);
+	while (look(&order->runs) != me && !look(&order->places) && !look(&order->failed))
+		sched_yield();
+}
+
+/* Else each of two that have waited for long would put itself before the other, for ever. */
+static void test_who_is_next_after_a_long_wait_has_a_whole_turn(void **state)
+{
+	struct world *w = make_world_of_waiters();
+	pid_t pids[2];
+	uint32_t next;
+
+	for (unsigned i = 0; i < 2; i++)
+		pids[i] = start_waiter(w, step_in_turns);
+	while (look(&order->steps) < LONG)
+		sched_yield();
+	next = await_next(w);
+	release_to_waiters(w);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
+	assert_int_equal(order->failed, 0);
+	assert_int_equal(order->places, 2);
+	assert_int_equal(order->place_of[(next & 0xff) - 1], 0);
+	free_world_of_waiters(w);
 }
 
 /* A member that is next, and stopped, holds the others up once; a dead one does not. */
@@ -663,8 +804,6 @@ static void end_process(struct member_process *p)
 }
 
 static struct member_process leaver, newcomer;
-static struct world *shared_world;
-static unsigned hits;
 
 /* The sweep has read that index 1 is used; next it asks whether that member lives. */
 static void step_and_change_places(void)
@@ -751,6 +890,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_completion_ring_is_read_once),
 	TEST(test_a_living_holder_keeps_its_lock),
 	TEST(test_who_waits_is_next),
+	TEST(test_who_is_next_after_a_long_wait_has_a_whole_turn),
+	TEST(test_a_sweep_lets_go_first_who_is_next),
 	TEST(test_who_waits_and_is_stopped_is_passed_over),
 	TEST(test_a_new_member_is_not_marked_dead_for_the_previous_one),
 	TEST(test_a_living_member_marked_dead_notices_and_does_no_harm),
