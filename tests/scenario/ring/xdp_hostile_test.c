@@ -26,8 +26,11 @@ struct victim {
 	uint64_t beats; /* rounds that it has made */
 	uint64_t stop;
 	char why[PORT_WHY];
+	/* used by the process that started it */
 	pid_t pid;
 };
+
+#define REFUSED 9 /* exit status; a sanitizer has others */
 
 static uint64_t get(const uint64_t *word)
 {
@@ -88,9 +91,9 @@ static void victim_main(struct victim *v, int ifindex)
 	int fds[PORT_FDS_MAX];
 
 	if (port_xdp_open(ifindex, &port, v->why))
-		_exit(1);
+		_exit(REFUSED);
 	if (port->ops->open_queue(port, &q, v->why))
-		_exit(1);
+		_exit(REFUSED);
 	(void)q->ops->add_flow(q, &key);
 	for (unsigned i = 0; !get(&v->stop); i++) {
 		receive_and_send(q);
@@ -107,13 +110,16 @@ static void victim_main(struct victim *v, int ifindex)
 
 static void start(struct victim *v, int ifindex)
 {
+	pid_t pid;
+
 	memset(v, 0, sizeof(*v));
-	v->pid = fork();
-	if (v->pid)
-		return;
-	sys_fd_forget_all();
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	victim_main(v, ifindex);
+	pid = fork();
+	if (!pid) {
+		sys_fd_forget_all();
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		victim_main(v, ifindex);
+	}
+	v->pid = pid; /* not by the child, which has the same memory */
 }
 
 /* ---- the hostile member ------------------------------------------------------------------- */
@@ -245,12 +251,20 @@ static void write_something(struct xdp_port *port, unsigned places)
 static bool has_ended(struct victim *v, uint64_t seed)
 {
 	int status;
+	pid_t pid;
 
-	if (v->pid && waitpid(v->pid, &status, WNOHANG) == 0)
+	if (!v->pid)
+		return true;
+	pid = waitpid(v->pid, &status, WNOHANG);
+	if (pid == 0)
 		return false;
-	if (v->pid && !WIFEXITED(status))
+	assert_int_equal(pid, v->pid);
+	if (!WIFEXITED(status))
 		fail_msg("seed %lu: the victim died of signal %d", (unsigned long)seed,
 			 WTERMSIG(status));
+	if (WEXITSTATUS(status) && WEXITSTATUS(status) != REFUSED)
+		fail_msg("seed %lu: the victim ended with status %d", (unsigned long)seed,
+			 WEXITSTATUS(status));
 	v->pid = 0;
 	return true;
 }
@@ -267,7 +281,7 @@ static void await_beats(struct victim *v, uint64_t n, uint64_t seed)
 	}
 }
 
-/* On a busy machine the answer may come too late, and the newcomer is refused. */
+/* Nothing has been written into the group's memory yet: it is not refused. */
 static void start_and_await(struct victim *v, struct fixture *f, uint64_t seed)
 {
 	nsec_t end = clock_now() + DEADLINE;
@@ -281,7 +295,8 @@ static void start_and_await(struct victim *v, struct fixture *f, uint64_t seed)
 		f->port->ops->service(f->port, fds);
 		usleep(500);
 		if (has_ended(v, seed))
-			start(v, f->ifindex);
+			fail_msg("seed %lu: the victim is refused: %s", (unsigned long)seed,
+				 v->why);
 	}
 }
 
