@@ -223,10 +223,23 @@ static int setup_alone6(void **state)
 	return setup_alone(state);
 }
 
+#define FICKLE 4
+
+static pid_t fickle[FICKLE]; /* see start_fickle() */
+
 static int teardown(void **state)
 {
 	over6 = false;
 	struct fixture *f = *state;
+
+	/* Those that a failed test has left would be members in the next one. */
+	for (unsigned i = 0; i < FICKLE; i++) {
+		if (fickle[i] && waitpid(fickle[i], NULL, WNOHANG) == 0) {
+			kill(fickle[i], SIGKILL);
+			waitpid(fickle[i], NULL, 0);
+		}
+		fickle[i] = 0;
+	}
 
 	for (unsigned i = 0; i < RINGS_MAX; i++)
 		if (f->q[i])
@@ -1428,7 +1441,6 @@ static void test_the_dead_leave_their_part_of_a_flow_to_the_others(void **state)
 
 /* ---- killed in the middle of joining and leaving ---------------------------------------- */
 
-#define FICKLE 4
 #define KILLS 60
 
 static void fickle_main(int ifindex, uint64_t *rounds)
@@ -1478,12 +1490,14 @@ static pid_t start_fickle(struct fixture *f, uint64_t *rounds)
 	return pid;
 }
 
-static void await_rounds(struct fixture *f, uint64_t *rounds)
+static void await_rounds(struct fixture *f, pid_t pid, uint64_t *rounds)
 {
 	nsec_t end = clock_now() + DEADLINE;
 
 	while (get(rounds) < 3) {
 		service(f->port);
+		if (waitpid(pid, NULL, WNOHANG))
+			fail_msg("a process is refused, which should wait its turn");
 		usleep(200);
 		assert_true(clock_now() < end);
 	}
@@ -1497,21 +1511,20 @@ static void test_sharers_are_killed_at_any_time(void **state)
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
 	struct flow_share part = {.spread = true};
-	pid_t pids[FICKLE];
 
 	open_port(f);
 	for (unsigned i = 0; i < FICKLE; i++)
-		pids[i] = start_fickle(f, &rounds[i]);
+		fickle[i] = start_fickle(f, &rounds[i]);
 	for (unsigned k = 0; k < KILLS; k++) {
 		unsigned i = k % FICKLE;
 
-		await_rounds(f, &rounds[i]);
+		await_rounds(f, fickle[i], &rounds[i]);
 		usleep((unsigned)rand() % 300);
-		end_sharer(pids[i]);
-		pids[i] = start_fickle(f, &rounds[i]);
+		end_sharer(fickle[i]);
+		fickle[i] = start_fickle(f, &rounds[i]);
 	}
 	for (unsigned i = 0; i < FICKLE; i++)
-		end_sharer(pids[i]);
+		end_sharer(fickle[i]);
 	open_ring(f, 0);
 	for (uint16_t i = 0; i < 3; i++) {
 		key.local_port = htons((uint16_t)(7000 + i));
