@@ -370,7 +370,11 @@ struct __attribute__((packed)) vma_api_t {
 	 * Of a connection, it sees what arrives while no byte waits for recv(): what was queued
 	 * before, and what comes behind a packet that it returned VMA_PACKET_RECV for, recv()
 	 * reads first.
-	 * EINVAL: s is not accelerated.  ENOTCONN: a TCP socket that is not connected.  ENOMEM.
+	 * Of a TCP socket that is not connected, each connection that it begins has the callback, from
+	 * its first byte on.  A listener receives nothing, and the sockets that it accepts have no
+	 * callback.
+	 * EINVAL: s is not accelerated.  ENOTCONN: its connection has ended.  EAGAIN: in a handler of a
+	 * signal that has interrupted a socket call, for a TCP socket.  ENOMEM.
 	 */
 	int (*register_recv_callback)(int s, vma_recv_callback_t callback, void *context);
 	/*

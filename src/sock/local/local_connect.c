@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
+#include "sock/core/extra/filter.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/port/local_port.h"
 #include "sock/core/sock_options.h"
@@ -173,6 +174,8 @@ static int open_end(struct inet_sock *so, uint8_t *slot, uint32_t capacity)
 		rc = local_conn_open(so, slot, capacity);
 	if (!rc && !random_bytes(&so->shm.token, sizeof(so->shm.token)))
 		rc = -ENODATA;
+	if (!rc)
+		rc = filter_connect(so);
 	if (!rc)
 		local_move_begin(so, so->shm.end.number % LOCAL_CHUNK);
 	if (rc)

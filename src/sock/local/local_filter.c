@@ -66,7 +66,7 @@ static int check(const struct inet_sock *so)
 {
 	if (so->inet != INET_LOCAL) /* it has become another one just now */
 		return sock_is_exported(&so->sk) ? SOCK_FETCH : -ENOTCONN;
-	return local_is_ready(so) && !so->shm.ended ? 0 : -ENOTCONN;
+	return local_is_one(so) && so->shm.shared && !so->shm.ended ? 0 : -ENOTCONN;
 }
 
 static bool set(struct inet_sock *so, struct filter *f)

@@ -6,6 +6,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "sock/core/access.h"
+#include "sock/core/extra/filter.h"
 #include "sock/core/host_state.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/msg/stamps.h"
@@ -216,6 +217,8 @@ static int connect_start(struct inet_sock *so, struct ring *ring, const struct d
 	sock_life_set(so, LIFE_CONNECTING);
 	tcp_apply_options(so, now);
 	rc = tcp_connect(&so->tcp.conn, from, now);
+	if (!rc)
+		rc = filter_connect(so);
 	tcp_update_events(so, 0);
 	tcp_after(so, ring);
 	return rc;

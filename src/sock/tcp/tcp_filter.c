@@ -89,7 +89,7 @@ static int check(const struct inet_sock *so)
 {
 	if (sock_is_exported(&so->sk))
 		return SOCK_FETCH;
-	if (!sock_has_connection(so) || sock_is_connecting(so) || sock_has_ended(so))
+	if (!sock_has_connection(so) || sock_has_ended(so))
 		return -ENOTCONN;
 	return 0;
 }

@@ -424,14 +424,7 @@ static void taken_back_inside(void *arg)
 
 static void refused(void *arg)
 {
-	struct tsock ts;
-
 	open_plain(VMA_PACKET_DROP);
-	ts = tsock_tcp();
-	NET_CHECK_EQ(sock_set_callback(ts.ref, ts.fd, callback, &seen), -ENOTCONN);
-	NET_CHECK_EQ(sock_set_callback(ts.ref, ts.fd, NULL, NULL), 0); /* it has none */
-	tsock_close(&ts);
-	NET_CHECK_EQ(sock_set_callback(listener.ref, listener.fd, callback, &seen), -ENOTCONN);
 	tsock_linger_none(&duo.end[0]);
 	tsock_close(&duo.end[0]);
 	NET_CHECK(NET_WAIT(sock_events(duo.end[1].ref.sk) & EPOLLHUP,

@@ -3,8 +3,9 @@
  * A program that is compiled with the header of the extra API, and runs with the library or
  * without it.
  *
- *	feed udp|tcp IP PORT plain|zcopy|callback|rule N
- *				N echoes of an echo server, one by one
+ *	feed udp|tcp IP PORT plain|zcopy|callback|early|rule N
+ *				N echoes of an echo server, one by one; early: a callback that is
+ *				registered before connect()
  *
  * Prints the API that it found, and how the echoes came.
  */
@@ -191,6 +192,11 @@ int main(int argc, char **argv)
 	if (api && !strcmp(way, "rule") && api->add_conf_rule(rule))
 		die("add_conf_rule");
 	sock = socket(AF_INET, tcp ? SOCK_STREAM : SOCK_DGRAM, 0);
+	if (api && !strcmp(way, "early")) {
+		if (api->register_recv_callback(sock, callback, &seen))
+			die("register_recv_callback");
+		take = take_callback;
+	}
 	if (sock < 0 || connect(sock, (struct sockaddr *)&to, sizeof(to)))
 		die("connect");
 	if (api && !strcmp(way, "zcopy"))

@@ -19,7 +19,7 @@ feeds() {
 }
 
 declare -A header=([udp]="42 0800 17" [tcp]="(54|66) 0800 6")
-for way in "udp plain" "udp zcopy" "udp callback" "tcp plain" "tcp zcopy" "tcp callback"; do
+for way in "udp plain" "udp zcopy" "udp callback" "udp early" "tcp plain" "tcp zcopy" "tcp callback" "tcp early"; do
 	check "$way" feeds "$lib" $way
 	check "... the library is there" says '^api here'
 	check "... each message is right" says '^bad 0'
@@ -44,7 +44,7 @@ netns_spawn $netns_tmp/here c "$lib" "$probe" serve tcp:7100:recv || die "no loc
 within_the_host() {
 	netns_run c "$lib" "$feed" tcp $netns_client 7100 "$1" 200 > $log 2>&1
 }
-for way in callback zcopy; do
+for way in callback early zcopy; do
 	check "$way of a local connection" within_the_host $way
 	check "... each message is right" says '^bad 0'
 done

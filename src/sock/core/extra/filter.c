@@ -171,6 +171,7 @@ void filters_fork_child(void)
 	}
 	memset(&filters, 0, sizeof(filters));
 	sock_in_callback = false;
+	filter_early_fork_child();
 }
 
 /* ---- a move ------------------------------------------------------------------------------ */
@@ -505,23 +506,6 @@ __attribute__((no_sanitize_address)) static void run_filters(void)
 
 /* ---- registering ------------------------------------------------------------------------- */
 
-/* holder: the socket has this filter, which is new, from now on. */
-static int begin(struct sock_ref ref, const struct filter_kind *kind, struct filter *f)
-{
-	int rc = kind->check ? kind->check(inet_of(ref.sk)) : 0;
-
-	if (rc)
-		return rc;
-	if (!f)
-		return -ENOMEM;
-	f->kind = kind;
-	f->ref = ref;
-	f->flow_tag = inet_of(ref.sk)->opt->flow_tag;
-	f->work.run = work_run;
-	list_init(&f->work.link);
-	return kind->set(inet_of(ref.sk), f) ? 0 : -ENOMEM;
-}
-
 static void change(struct filter *f, int fd, vma_recv_callback_t callback, void *context)
 {
 	f->callback = callback;
@@ -530,6 +514,27 @@ static void change(struct filter *f, int fd, vma_recv_callback_t callback, void 
 	__atomic_store_n(&f->changed, 1, __ATOMIC_RELAXED);
 	if (!callback && !f->running)
 		filter_pass(f);
+}
+
+int filter_begin(struct inet_sock *so, struct filter *f, int fd, vma_recv_callback_t callback,
+		 void *context)
+{
+	const struct filter_kind *kind = kind_of(so);
+	int rc = kind->check ? kind->check(so) : 0;
+
+	if (rc)
+		return rc;
+	if (!f)
+		return -ENOMEM;
+	f->kind = kind;
+	f->ref = sock_ref_of(so);
+	f->flow_tag = so->opt->flow_tag;
+	f->work.run = work_run;
+	list_init(&f->work.link);
+	if (!kind->set(so, f))
+		return -ENOMEM;
+	change(f, fd, callback, context);
+	return 0;
 }
 
 void filter_set_flow_tag(struct inet_sock *so, uint32_t tag)
@@ -555,41 +560,29 @@ void filter_keep(struct inet_sock *so)
 	change(f, f->fd, NULL, NULL);
 }
 
-static int try_register(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context)
+int filter_try_register(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context,
+			bool *early)
 {
-	const struct filter_kind *kind;
 	struct filter *f, *unused = mem_zalloc(sizeof(*unused));
+	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
 	int rc = sock_hold_cold(ref, &ring);
 
+	*early = false;
 	if (rc) {
 		mem_free(unused);
 		return rc;
 	}
-	kind = kind_of(inet_of(ref.sk));
-	f = kind->get(inet_of(ref.sk));
-	if (!f && callback) {
-		rc = begin(ref, kind, unused);
-		if (!rc) {
-			f = unused;
-			unused = NULL;
-		}
-	}
-	if (f)
+	f = filter_of(so);
+	if (f) {
 		change(f, fd, callback, context);
+	} else if (callback) {
+		rc = filter_begin(so, unused, fd, callback, context);
+		if (!rc)
+			unused = NULL;
+		*early = rc == -ENOTCONN && so->inet != INET_LOCAL && !sock_has_connection(so);
+	}
 	ring_release_cold(ring);
 	mem_free(unused);
-	return rc;
-}
-
-int filter_register(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context)
-{
-	int rc;
-
-	while ((rc = try_register(ref, fd, callback, context)) == SOCK_FETCH) {
-		rc = sock_upcalls.fetch(ref, 0);
-		if (rc)
-			break;
-	}
 	return rc;
 }

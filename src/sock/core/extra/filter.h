@@ -97,7 +97,10 @@ struct filter {
 
 /* What the kinds of sockets do differently; a member of struct sock_kind. holder, unless it says more. */
 struct filter_kind {
-	/* May the socket have a callback now? 0, -ENOTCONN, SOCK_FETCH. */
+	/*
+	 * May the socket have a callback now? 0, -ENOTCONN, SOCK_FETCH.  NULL: always; with it, the
+	 * socket may have one before it has a connection.
+	 */
 	int (*check)(const struct inet_sock *so);
 	/* Its filter, or NULL. */
 	struct filter *(*get)(const struct inet_sock *so);
@@ -133,8 +136,28 @@ struct filter_kind {
 /* filter_kind.describe of connections: take() has stored the addresses in b->alike_*. */
 void filter_describe_alike(struct filter_batch *b, const struct pkt *pkt);
 
-/* app, no ring held: register_recv_callback(). 0; -ENOMEM; as of filter_kind.check; as sock_hold_cold(). */
+/*
+ * app, no ring held: register_recv_callback(). 0; -ENOMEM; -ENOTCONN: the connection has ended; as
+ * control_lock(); as sock_hold_cold().
+ */
 int filter_register(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context);
+/*
+ * Control lock, holder: the socket has begun a connection, which has not received anything.  It gets the
+ * callback that was registered before it, if there is one. 0; -ENOMEM.
+ */
+int filter_connect(struct inet_sock *so);
+
+/*
+ * For filter_early.c.  holder: the socket, which has none, has this filter, whose memory is all zeros or
+ * missing (NULL), and this callback. 0, and the filter is the socket's; -ENOMEM; as of filter_kind.check.
+ */
+int filter_begin(struct inet_sock *so, struct filter *f, int fd, vma_recv_callback_t callback,
+		 void *context);
+/* app, no ring held: as filter_register(), but a connection must be there; early: it is yet to come. */
+int filter_try_register(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context,
+			bool *early);
+/* In a forked child. */
+void filter_early_fork_child(void);
 
 /* holder: there are unseen packets, and no thread runs the filter: one of the program is going to. */
 void filter_wake(struct filter *f, struct ring *ring);
