@@ -45,8 +45,8 @@ static unsigned fake_wired;   /* holder */
 static unsigned fake_hook_in; /* calls of sock_rings_generation() until fake_hook; 0: never */
 static void (*fake_hook)(void);
 static void (*fake_rings_hook)(void); /* runs once, when a call asks for the rings of a socket */
-static unsigned fake_fetches; /* of exported sockets */
-static nsec_t fake_patience;  /* of the last one */
+static unsigned fake_fetches;	      /* of exported sockets */
+static nsec_t fake_patience;	      /* of the last one */
 static int fake_fetch_rc;
 
 __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
