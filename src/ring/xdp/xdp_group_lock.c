@@ -18,7 +18,8 @@
 #define YIELDS 8  /* unless it lost its processor */
 #define GEN_MAX 0xffffffu
 #define WAITS 500 /* of 1 ms: a living holder releases a lock sooner, on a busy machine, too */
-#define TURN 20	  /* of them, or sweeps: who is next has a free lock by then, unless stopped */
+#define WAITS_MAX (4 * WAITS) /* in all, for locks that many want */
+#define TURN 20 /* of them, or sweeps: who is next has a free lock by then, unless stopped */
 
 #ifdef XDP_GROUP_STEPS
 static void no_step(void)
@@ -153,13 +154,29 @@ static void become_next(const struct xdp_group *g, struct group_lock *lock)
 				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
+/* Has it had the same holder for WAITS pauses?  *since: when this one was seen first, after n pauses. */
+static bool holder_is_stopped(const struct group_lock *lock, uint32_t *seen, int *since, int n)
+{
+	uint32_t word = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
+
+	if (word != *seen || !word) {
+		*seen = word;
+		*since = n;
+	}
+	return n - *since >= WAITS;
+}
+
 bool group_lock_wait(struct xdp_group *g, struct group_lock *lock)
 {
 	struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
 	struct group_turn turn = {0};
+	uint32_t holder = 0;
+	int since = 0;
 	bool got = false;
 
-	for (int i = 0; i < WAITS && !__atomic_load_n(&g->lost, __ATOMIC_RELAXED); i++) {
+	for (int i = 0; i < WAITS_MAX && !holder_is_stopped(lock, &holder, &since, i) &&
+			!__atomic_load_n(&g->lost, __ATOMIC_RELAXED);
+	     i++) {
 		if (!another_is_next(g, lock, &turn)) {
 			/* It is dead, or seems to be stopped. */
 			if (turn.next && turn.next != lock_word(g->member, g->gen))

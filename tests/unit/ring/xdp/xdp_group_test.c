@@ -873,6 +873,44 @@ static void test_a_living_member_marked_dead_notices_and_does_no_harm(void **sta
 	free_world(w);
 }
 
+#define HANDOVERS 1400 /* steps, two of each pause: more than a holder is waited for */
+
+static uint32_t holders[2]; /* words of two living members */
+
+/* The lock always has another holder, and is free in the end. */
+static void step_to_the_other_holder(void)
+{
+	uint32_t word = hits < HANDOVERS ? holders[hits / 2 % 2] : 0;
+
+	hits++;
+	__atomic_store_n(&shared_world->g.ctl->lock.word, word, __ATOMIC_RELEASE);
+}
+
+/* Only a member that has the lock for long is stopped, not one of many that have it in turn. */
+static void test_a_lock_that_changes_hands_is_waited_for(void **state)
+{
+	struct world *w = make_world();
+	struct member_process p[2] = {start_process(w), start_process(w)};
+
+	for (unsigned i = 0; i < 2; i++) {
+		unsigned member = (unsigned)tell(&p[i], 'm');
+
+		holders[i] = w->g.ctl->members[member].gen << 8 | (member + 1);
+	}
+	assert_int_equal(group_member_enter(&w->g), 0);
+	shared_world = w;
+	hits = 0;
+	step_to_the_other_holder();
+	group_step = step_to_the_other_holder;
+	assert_true(group_lock_wait(&w->g, &w->g.ctl->lock));
+	group_step = no_step;
+	assert_true(hits > HANDOVERS);
+	group_lock_release(&w->g, &w->g.ctl->lock);
+	end_process(&p[0]);
+	end_process(&p[1]);
+	free_world(w);
+}
+
 static int setup(void **state)
 {
 	group_step = no_step;
@@ -893,6 +931,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_who_is_next_after_a_long_wait_has_a_whole_turn),
 	TEST(test_a_sweep_lets_go_first_who_is_next),
 	TEST(test_who_waits_and_is_stopped_is_passed_over),
+	TEST(test_a_lock_that_changes_hands_is_waited_for),
 	TEST(test_a_new_member_is_not_marked_dead_for_the_previous_one),
 	TEST(test_a_living_member_marked_dead_notices_and_does_no_harm),
 };
