@@ -18,13 +18,6 @@
 #include "base/sys.h"
 #include "ring/xdp/xdp_internal.h"
 #include "ring/xdp_steer_skel.h"
-#include "ring/xdp_steer_tags_skel.h"
-
-#define TRY_WITHOUT_TAGS 1
-
-#ifndef BPF_F_XDP_DEV_BOUND_ONLY
-#define BPF_F_XDP_DEV_BOUND_ONLY (1U << 6)
-#endif
 
 __attribute__((format(printf, 2, 0))) static int print_to_log(enum libbpf_print_level level,
 							      const char *fmt, va_list args)
@@ -40,10 +33,10 @@ __attribute__((format(printf, 2, 0))) static int print_to_log(enum libbpf_print_
 	return 0;
 }
 
-/* A hidden copy of a map's descriptor, which stays open when libbpf's object is closed. */
-static int keep_map(const struct bpf_object *obj, const char *name)
+/* A hidden copy of a descriptor, which stays open when libbpf's skeleton is destroyed. */
+static int keep_fd(int fd)
 {
-	return sys_fd_copy(bpf_object__find_map_fd_by_name(obj, name));
+	return sys_fd_copy(fd);
 }
 
 int xdp_map_conf(struct xdp_port *port)
@@ -67,20 +60,20 @@ void xdp_conf_mac(struct xdp_port *port, const uint8_t mac[6])
 	memcpy(&port->conf->mac_hi, mac + 4, 2);
 }
 
-static int keep(struct xdp_port *port, const struct bpf_object *obj)
+static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
 {
-	port->xsks_fd = keep_map(obj, "xsks");
-	port->flows3_fd = keep_map(obj, "flows3");
-	port->flows5_fd = keep_map(obj, "flows5");
-	port->local_ports_fd = keep_map(obj, "conns");
-	port->shares_fd = keep_map(obj, "shares");
-	port->gone_fd = keep_map(obj, "gone");
-	port->fences_fd = keep_map(obj, "fences");
-	port->grants_fd = keep_map(obj, "grants");
-	port->lives_fd = keep_map(obj, "lives");
-	port->kernel_fd = keep_map(obj, "kernel");
-	port->exact_fd = keep_map(obj, "exact");
-	port->conf_fd = keep_map(obj, ".bss");
+	port->xsks_fd = keep_fd(bpf_map__fd(skel->maps.xsks));
+	port->flows3_fd = keep_fd(bpf_map__fd(skel->maps.flows3));
+	port->flows5_fd = keep_fd(bpf_map__fd(skel->maps.flows5));
+	port->local_ports_fd = keep_fd(bpf_map__fd(skel->maps.conns));
+	port->shares_fd = keep_fd(bpf_map__fd(skel->maps.shares));
+	port->gone_fd = keep_fd(bpf_map__fd(skel->maps.gone));
+	port->fences_fd = keep_fd(bpf_map__fd(skel->maps.fences));
+	port->grants_fd = keep_fd(bpf_map__fd(skel->maps.grants));
+	port->lives_fd = keep_fd(bpf_map__fd(skel->maps.lives));
+	port->kernel_fd = keep_fd(bpf_map__fd(skel->maps.kernel));
+	port->exact_fd = keep_fd(bpf_map__fd(skel->maps.exact));
+	port->conf_fd = keep_fd(bpf_map__fd(skel->maps.bss));
 	if (port->xsks_fd < 0 || port->flows3_fd < 0 || port->flows5_fd < 0 ||
 	    port->local_ports_fd < 0 || port->shares_fd < 0 || port->gone_fd < 0 ||
 	    port->fences_fd < 0 || port->grants_fd < 0 || port->lives_fd < 0 ||
@@ -144,17 +137,6 @@ static int take_kept(int ifindex, bool *native, bool *grew)
 	return fd;
 }
 
-static bool kept_is_generic(int ifindex)
-{
-	bool generic = false;
-
-	mutex_lock(&kept_lock);
-	for (int i = 0; i < KEPT_MAX; i++)
-		generic |= kept[i].ifindex == ifindex && !kept[i].native;
-	mutex_unlock(&kept_lock);
-	return generic;
-}
-
 void xdp_link_let_go(int ifindex)
 {
 	bool native, grew;
@@ -186,9 +168,7 @@ static bool is_taken(int rc)
 	return rc == -EBUSY || rc == -EEXIST;
 }
 
-/* tags: as of load_program(). */
-static int attach(struct xdp_port *port, struct xdp_device *dev, int prog, bool tags,
-		  char why[PORT_WHY])
+static int attach(struct xdp_port *port, struct xdp_device *dev, int prog, char why[PORT_WHY])
 {
 	int native, generic;
 
@@ -204,8 +184,6 @@ static int attach(struct xdp_port *port, struct xdp_device *dev, int prog, bool 
 		return 0;
 	if (is_taken(native))
 		return xdp_why_taken(why, dev);
-	if (tags)
-		return TRY_WITHOUT_TAGS;
 	log_debug("%s: no native XDP (%s), trying generic", dev->name, strerrordesc_np(-native));
 	generic = link_to(port, prog, XDP_FLAGS_SKB_MODE);
 	if (!generic)
@@ -239,60 +217,38 @@ static int why_not_loaded(char why[PORT_WHY], const struct xdp_device *dev, int 
 }
 
 /* Raises the limit before the first attempt: libbpf remembers what failed in it. */
-static int load(struct bpf_object *obj, const struct xdp_device *dev, bool tags, char why[PORT_WHY])
+static int load(struct xdp_steer_skel *skel, const struct xdp_device *dev, char why[PORT_WHY])
 {
 	struct xdp_memlock memlock = {0};
 	int rc;
 
 	if (xdp_memlock_needed())
 		xdp_memlock_raise(&memlock);
-	rc = bpf_object__load(obj);
-	if (rc && tags) {
-		log_debug("%s: no XDP program that sees removed tags (%s)", dev->name,
-			  strerrordesc_np(-rc));
-		rc = TRY_WITHOUT_TAGS;
-	} else if (rc) {
+	rc = xdp_steer_skel__load(skel);
+	if (rc)
 		rc = why_not_loaded(why, dev, rc);
-	}
 	xdp_memlock_restore(&memlock);
 	return rc;
 }
 
-static struct bpf_object *open_program(const struct xdp_port *port, bool tags)
+int xdp_load(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "xdp_steer");
-	unsigned flags = port->jumbo ? BPF_F_XDP_HAS_FRAGS : 0;
-	size_t len;
-	const void *elf = tags ? xdp_steer_tags_skel__elf_bytes(&len)
-			       : xdp_steer_skel__elf_bytes(&len);
-	struct bpf_object *obj = bpf_object__open_mem(elf, len, &opts);
-	struct bpf_program *prog = obj ? bpf_object__next_program(obj, NULL) : NULL;
-
-	if (!prog)
-		return obj;
-	if (tags) {
-		flags |= BPF_F_XDP_DEV_BOUND_ONLY;
-		bpf_program__set_ifindex(prog, (uint32_t)port->base.ifindex);
-	}
-	bpf_program__set_flags(prog, flags);
-	return obj;
-}
-
-/* tags: the program that sees tags beside the frame; TRY_WITHOUT_TAGS: that is not possible. */
-static int load_program(struct xdp_port *port, struct xdp_device *dev, bool tags,
-			char why[PORT_WHY])
-{
-	struct bpf_object *obj = open_program(port, tags);
+	struct xdp_steer_skel *skel;
 	uint32_t seed;
 	int rc;
 
-	if (!obj)
+	libbpf_set_print(print_to_log);
+	libbpf_set_memlock_rlim(0); /* leave the process's limits alone */
+	skel = xdp_steer_skel__open();
+	if (!skel)
 		return xdp_why(why, -ENOMEM, "Interface %s is not accelerated: out of memory.\n",
 			       dev->name);
-	rc = load(obj, dev, tags, why);
+	if (port->jumbo)
+		bpf_program__set_flags(skel->progs.xdp_steer, BPF_F_XDP_HAS_FRAGS);
+	rc = load(skel, dev, why);
 	if (rc)
-		goto close;
-	rc = keep(port, obj);
+		goto destroy;
+	rc = keep(port, skel);
 	if (rc) {
 		rc = xdp_why(why, rc, "Interface %s is not accelerated: %s.\n", dev->name,
 			     strerrordesc_np(-rc));
@@ -302,32 +258,16 @@ static int load_program(struct xdp_port *port, struct xdp_device *dev, bool tags
 	port->conf->udp_max = dev->mtu;
 	if (random_bytes(&seed, sizeof(seed)))
 		port->conf->seed = seed;
-	rc = attach(port, dev, bpf_program__fd(bpf_object__next_program(obj, NULL)), tags, why);
-	if (!rc)
-		goto close;
+	rc = attach(port, dev, bpf_program__fd(skel->progs.xdp_steer), why);
+	if (rc)
+		goto unload;
+	goto destroy;
 
 unload:
 	xdp_unload(port);
-close:
-	bpf_object__close(obj);
+destroy:
+	xdp_steer_skel__destroy(skel);
 	return rc;
-}
-
-/* A kept link of generic XDP must not get a program that looks beside the frame: nothing is there. */
-static bool may_see_tags(const struct xdp_device *dev)
-{
-	return !strcmp(dev->kind, "veth") && !kept_is_generic(dev->ifindex);
-}
-
-int xdp_load(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
-{
-	int rc = TRY_WITHOUT_TAGS;
-
-	libbpf_set_print(print_to_log);
-	libbpf_set_memlock_rlim(0); /* leave the process's limits alone */
-	if (may_see_tags(dev))
-		rc = load_program(port, dev, true, why);
-	return rc == TRY_WITHOUT_TAGS ? load_program(port, dev, false, why) : rc;
 }
 
 void xdp_unload(struct xdp_port *port)

@@ -487,28 +487,6 @@ static __always_inline int steer6(struct xdp_md *ctx, const struct ethhdr *eth,
 	return steer(ctx, &t);
 }
 
-#ifdef XDP_STEER_TAGS
-/*
- * The device may have removed the frame's tag, which is beside the frame then.  Only native XDP can
- * look there, with a program for one device (Linux 6.8).
- */
-extern int bpf_xdp_metadata_rx_vlan_tag(const struct xdp_md *ctx, __be16 *proto,
-					__u16 *tci) __ksym __weak;
-
-static __always_inline int is_of_another_vlan(const struct xdp_md *ctx)
-{
-	__be16 proto = 0;
-	__u16 tci = 0;
-
-	return !bpf_xdp_metadata_rx_vlan_tag(ctx, &proto, &tci) && (tci & VLAN_ID) != conf.vlan;
-}
-#else
-static __always_inline int is_of_another_vlan(const struct xdp_md *ctx)
-{
-	return 0;
-}
-#endif
-
 SEC("xdp")
 int xdp_steer(struct xdp_md *ctx)
 {
@@ -518,7 +496,7 @@ int xdp_steer(struct xdp_md *ctx)
 	__be16 proto;
 	__u16 vlan = 0;
 
-	if ((const void *)(ip + 1) > end || is_of_another_vlan(ctx))
+	if ((const void *)(ip + 1) > end)
 		return XDP_PASS;
 	proto = eth->h_proto;
 	if (proto == bpf_htons(ETH_P_8021Q)) {
