@@ -4,7 +4,6 @@
 #include <errno.h>
 
 #include "base/user.h"
-#include "ring/local/segment.h"
 #include "ring/local/shared_word.h"
 
 #define POSITION BYTE_RING_POSITION
@@ -256,26 +255,6 @@ void byte_ring_want_space(struct byte_ring_writer *w, uint32_t bytes)
 		head = w->tail + bytes - full;
 	/* 0 says that none is wanted. */
 	store(&w->shared->wanted, !bytes ? 0 : head ? head : 1);
-}
-
-void byte_ring_trim(struct byte_ring_writer *w)
-{
-	uint32_t mask = w->capacity - 1, head, tail;
-	uint64_t from;
-
-	if (!see_head(w))
-		return;
-	from = w->head - w->kept;
-	head = (uint32_t)from & mask;
-	tail = (uint32_t)w->tail & mask;
-	if (w->tail - from >= w->capacity)
-		return;
-	if (tail < head) {
-		segment_release(w->data + tail, head - tail);
-		return;
-	}
-	segment_release(w->data + tail, w->capacity - tail);
-	segment_release(w->data, head);
 }
 
 /* ---- reader ------------------------------------------------------------------------- */

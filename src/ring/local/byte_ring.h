@@ -160,9 +160,6 @@ void byte_ring_set_send_limit(struct byte_ring_writer *writer, uint32_t limit);
  */
 void byte_ring_want_space(struct byte_ring_writer *writer, uint32_t space);
 
-/* Gives the pages back to the kernel in which there is nothing to read (segment.h). */
-void byte_ring_trim(struct byte_ring_writer *writer);
-
 /* ---- reader ------------------------------------------------------------------------- */
 
 /*

@@ -6,7 +6,6 @@
 
 #include "ring/local/record_internal.h"
 #include "ring/local/record_quick.h"
-#include "ring/local/segment.h"
 #include "ring/local/shared_word.h"
 
 #define RECORD_CELLS \
@@ -361,29 +360,6 @@ void record_ring_keep(struct record_ring_reader *r, uint64_t position)
 uint32_t record_ring_dropped(const struct record_ring_reader *r)
 {
 	return (uint32_t)load(&r->shared->dropped);
-}
-
-void record_ring_trim(struct record_ring_reader *r)
-{
-	struct record_ring_writer self;
-	uint64_t position;
-
-	if (record_ring_writer_open(&self, r->shared, r->cells, RECORD_READER))
-		return;
-	/* Nobody else uses what is reserved here.  A writer that comes meanwhile finds the rest. */
-	for (uint32_t n = 0; n < r->cells; n += RECORD_CELLS_MIN / 2) {
-		uint32_t cells = RECORD_CELLS_MIN / 2, first, part;
-
-		if (record_ring_peek(r) != -EAGAIN || r->n_holes ||
-		    record_reserve(&self, cells, &position))
-			return;
-		first = (uint32_t)position & (r->cells - 1);
-		part = cells < r->cells - first ? cells : r->cells - first;
-		segment_release(r->data + (size_t)first * RECORD_CELL, (size_t)part * RECORD_CELL);
-		segment_release(r->data, (size_t)(cells - part) * RECORD_CELL);
-		record_commit(&self, position, cells, RECORD_VOID);
-	}
-	(void)record_ring_peek(r);
 }
 
 void record_ring_close(struct record_ring_reader *r)

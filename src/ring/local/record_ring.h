@@ -196,9 +196,6 @@ bool record_ring_is_drained(const struct record_ring_reader *reader);
 /* Datagrams that writers dropped (SO_RXQ_OVFL); whatever they say. */
 uint32_t record_ring_dropped(const struct record_ring_reader *reader);
 
-/* If the ring is empty, gives its pages back to the kernel.  Not on the path of a packet. */
-void record_ring_trim(struct record_ring_reader *reader);
-
 /* ---- writer ------------------------------------------------------------------------- */
 
 /* Opens the side of writer `number` of a ring with so many cells.  -EINVAL, -EPROTO. */

@@ -4,9 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "ring/local/segment.h"
 #include "vma_test.h"
 
 #define CAPACITY 256u
@@ -335,34 +333,6 @@ static void test_an_impossible_head_breaks_the_writer(void **state)
 	assert_int_equal(byte_ring_reader_open(r, &memory.shared, memory.data, CAPACITY), -EPROTO);
 }
 
-#define PAGES (4 * SEGMENT_PAGE)
-
-static void test_pages_without_bytes_are_given_back(void **state)
-{
-	struct segment segment;
-	struct stat before, after;
-	uint8_t *data;
-
-	assert_int_equal(segment_create(&segment, 1, SEGMENT_PAGE + PAGES), 0);
-	data = segment_at(&segment, SEGMENT_PAGE, PAGES, SEGMENT_PAGE);
-	byte_ring_init(&memory.shared, PAGES);
-	assert_int_equal(byte_ring_reader_open(r, &memory.shared, data, PAGES), 0);
-	assert_int_equal(byte_ring_writer_open(w, &memory.shared, data, PAGES, 0), 0);
-	assert_int_equal(fstat(segment.fd, &before), 0);
-	/* The bytes to keep go round the ring. */
-	for (unsigned i = 0; i < 1000; i++) {
-		assert_int_equal(send_some(bytes, 500), 500);
-		assert_int_equal(recv_some(300), 300);
-		byte_ring_trim(w);
-		assert_int_equal(recv_some(300), 200);
-		assert_memory_equal(heard, bytes + 300, 200);
-		assert_int_equal(fstat(segment.fd, &after), 0);
-		assert_true(after.st_blocks <= before.st_blocks + 2 * 4096 / 512);
-	}
-	byte_ring_trim(w);
-	segment_close(&segment);
-}
-
 /* The next n bytes are consumed, and kept from `from` on. */
 static const uint8_t *pass(uint32_t n, uint64_t from)
 {
@@ -494,7 +464,6 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_an_impossible_tail_breaks_the_reader),
 	TEST(test_an_impossible_mark_breaks_the_reader),
 	TEST(test_an_impossible_head_breaks_the_writer),
-	TEST(test_pages_without_bytes_are_given_back),
 	TEST(test_kept_bytes_are_not_written_over),
 	TEST(test_a_piece_ends_where_the_ring_does),
 	TEST(test_kept_bytes_are_waited_for),

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "ring/local/segment.h"
 #include "tests/guard.h"
@@ -169,36 +168,6 @@ static void test_numbers_of_writers_are_given_once(void **state)
 	assert_int_equal(recv_one(), 1);
 	assert_int_equal(record_ring_add_writer(r), 1);
 	assert_int_equal(record_ring_add_writer(r), -EUSERS);
-}
-
-/* Bytes of the segment that are resident. */
-static long resident(void)
-{
-	struct stat st;
-
-	assert_int_equal(fstat(segment.fd, &st), 0);
-	return (long)st.st_blocks * 512;
-}
-
-static void test_pages_of_an_empty_ring_are_given_back(void **state)
-{
-	long before = resident(), used;
-
-	for (unsigned i = 0; i < 3; i++) {
-		for (unsigned n = 0; n < 5; n++) {
-			assert_int_equal(send_from(&writer[0], 1, RECORD_MAX), 0);
-			assert_int_equal(recv_one(), 1);
-		}
-		used = resident();
-		assert_true(used > before + 100000);
-		assert_int_equal(send_from(&writer[0], 2, 10), 0);
-		record_ring_trim(r); /* there is something */
-		assert_int_equal(resident(), used);
-		assert_int_equal(recv_one(), 2);
-		record_ring_trim(r);
-		assert_true(resident() < before + 32768);
-		assert_int_equal(recv_one(), -EAGAIN);
-	}
 }
 
 static void test_impossible_words_end_the_ring(void **state)
@@ -483,7 +452,6 @@ static const struct CMUnitTest tests[] = {
 	BOTH(test_a_full_ring_drops_and_counts),
 	BOTH(test_a_peeked_record_stays),
 	BOTH(test_numbers_of_writers_are_given_once),
-	BOTH(test_pages_of_an_empty_ring_are_given_back),
 	BOTH(test_impossible_words_end_the_ring),
 	BOTH(test_a_length_beyond_its_cells_is_no_record),
 	BOTH(test_an_impossible_tail_is_refused_by_writers),
