@@ -70,11 +70,12 @@ uint32_t sock_look_at_twin(struct sock *sk)
 unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)
 {
 	struct ring *home = __atomic_load_n(&sk->home, __ATOMIC_ACQUIRE);
-	void (*hook)(void) = fake_rings_hook;
+	void (*hook)(void) = __atomic_load_n(&fake_rings_hook, __ATOMIC_RELAXED);
 
-	fake_rings_hook = NULL;
-	if (hook)
+	if (hook) { /* set where no other thread runs */
+		__atomic_store_n(&fake_rings_hook, NULL, __ATOMIC_RELAXED);
 		hook();
+	}
 	if (!home || !max)
 		return 0;
 	rings[0] = home;
