@@ -27,3 +27,16 @@ counted() {
 says() {
 	grep -qE "$1" $log || { tail -40 $log && false; }
 }
+
+# each_way COMMAND: calls COMMAND PROTO WHAT for datagrams and for a connection, asleep or not.
+each_way() {
+	local plain=("${vma_env[@]}") proto poll
+
+	for proto in udp tcp; do
+		for poll in -1 0; do
+			vma_env=("${plain[@]}" VMA_RX_POLL=$poll VMA_SELECT_POLL=$poll)
+			"$1" $proto "$proto, VMA_RX_POLL=$poll"
+		done
+	done
+	vma_env=("${plain[@]}")
+}

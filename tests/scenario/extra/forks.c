@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/select.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "wait_in.h"
 
 #define PATIENCE 5000 /* calls of 10 ms */
 
@@ -53,33 +53,6 @@ static vma_recv_callback_retval_t callback(int fd, size_t n, struct iovec iov[],
 			die("fork");
 	}
 	return got % 2 ? VMA_PACKET_RECV : VMA_PACKET_DROP;
-}
-
-/* One call in which the callback may run; each kind in turn. */
-static void wait_in(unsigned kind)
-{
-	struct pollfd p = {sock, POLLIN, 0};
-	struct epoll_event event;
-	fd_set set;
-	struct timeval tv = {0, 10000};
-	unsigned got;
-
-	switch (kind % 4) {
-	case 0:
-		poll(&p, 1, 10);
-		break;
-	case 1:
-		epoll_wait(epfd, &event, 1, 10);
-		break;
-	case 2:
-		recv(sock, &got, sizeof(got), 0); /* SO_RCVTIMEO: 10 ms */
-		break;
-	default:
-		FD_ZERO(&set);
-		FD_SET(sock, &set);
-		select(sock + 1, &set, NULL, NULL, &tv);
-		break;
-	}
 }
 
 /* In the child, behind the call.  Of a connection, it gets what the callback has passed. */
@@ -125,7 +98,7 @@ static void take(unsigned number, bool stream)
 	unsigned got;
 
 	for (int i = 0; seen <= number && i < PATIENCE; i++) {
-		wait_in(number / 3);
+		wait_in(sock, epfd, number / 3);
 		if (!child)
 			end_child(stream);
 	}

@@ -12,7 +12,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <mellanox/vma_extra.h>
-#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -22,10 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/select.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "wait_in.h"
 
 #define EVERY 150		/* us between two signals */
 #define RESEND 20000000ull	/* ns: what a jump has dropped is sent again */
@@ -42,7 +42,7 @@ static sem_t turn[2];
 static bool done;
 static sigjmp_buf back;
 static volatile sig_atomic_t jumps, own_jumps;
-static volatile unsigned seen, sent_for, inside, bad;
+static volatile unsigned seen, sent_for, bad;
 static volatile uint64_t sent_at, seen_at;
 static void *volatile held;
 static bool storm = true;
@@ -108,33 +108,6 @@ static vma_recv_callback_retval_t callback(int fd, size_t n, struct iovec iov[],
 	return VMA_PACKET_DROP;
 }
 
-/* A call in which the callback may run; each kind in turn. */
-static void wait_in(unsigned kind)
-{
-	struct pollfd p = {sock, POLLIN, 0};
-	struct epoll_event event;
-	fd_set set;
-	struct timeval tv = {0, 10000};
-	char buf[2048];
-
-	switch (kind % 4) {
-	case 0:
-		poll(&p, 1, 10);
-		break;
-	case 1:
-		epoll_wait(epfd, &event, 1, 10);
-		break;
-	case 2:
-		recv(sock, buf, sizeof(buf), 0); /* SO_RCVTIMEO: 10 ms */
-		break;
-	default:
-		FD_ZERO(&set);
-		FD_SET(sock, &set);
-		select(sock + 1, &set, NULL, NULL, &tv);
-		break;
-	}
-}
-
 /* One message is under way. */
 static void send_one(void)
 {
@@ -190,7 +163,7 @@ static void take_turn(void)
 		while (seen < wanted) {
 			be_patient();
 			send_one();
-			wait_in((unsigned)jumps + seen);
+			wait_in(sock, epfd, (unsigned)jumps + seen);
 		}
 		mask(SIG_BLOCK);
 	}
@@ -229,7 +202,7 @@ static void calm(void)
 		if (send(sock, &number, sizeof(number), 0) != sizeof(number))
 			die("send");
 		while (marked <= i) {
-			wait_in(i % 2); /* one that takes nothing */
+			wait_in(sock, epfd, i % 2); /* one that takes nothing */
 			tidy();
 			if (now() - since > PATIENCE) {
 				printf("message %u of the calm was not seen\n", i);

@@ -16,15 +16,12 @@ storm=$(find_program tests/scenario/extra/storm) || exit 1
 # AddressSanitizer must leave locals on the stack, where siglongjmp() looks for cleanup records.
 [[ -z ${ASAN_OPTIONS:-} ]] || export ASAN_OPTIONS=$ASAN_OPTIONS:detect_stack_use_after_return=0
 
-plain=("${vma_env[@]}")
-for proto in udp tcp; do
-	for poll in -1 0; do
-		vma_env=("${plain[@]}" VMA_RX_POLL=$poll VMA_SELECT_POLL=$poll)
-		check "$proto, VMA_RX_POLL=$poll" counted $proto "$lib" timeout 120 "$storm" $proto $netns_server 7000 2000
-		check "... handlers jump" says '^jumps [1-9][0-9]{2}'
-		check "... callbacks jump" says '^of callbacks [1-9][0-9]{2}'
-		check "... nothing is wrong" says '^bad 0$'
-		check "... the kernel receives none" test $kernel_in = 0
-	done
-done
+row() {
+	check "$2" counted $1 "$lib" timeout 120 "$storm" $1 $netns_server 7000 2000
+	check "... handlers jump" says '^jumps [1-9][0-9]{2}'
+	check "... callbacks jump" says '^of callbacks [1-9][0-9]{2}'
+	check "... nothing is wrong" says '^bad 0$'
+	check "... the kernel receives none" test $kernel_in = 0
+}
+each_way row
 verdict

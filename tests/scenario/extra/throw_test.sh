@@ -13,21 +13,14 @@ netns_needs_lib
 throws=$(find_program tests/scenario/extra/throws) || exit 1
 . tests/scenario/extra/echoes.sh
 
-runs() {
-	counted "$1" "$lib" timeout 120 "$throws" "$1" $netns_server 7000 120
+row() {
+	check "$2" counted $1 "$lib" timeout 120 "$throws" $1 $netns_server 7000 120
+	check "... each exception arrives" says '^caught 40$'
+	check "... nothing is wrong" says '^bad 0$'
+	check "... the kernel receives none" test $kernel_in = 0
 }
-
-plain=("${vma_env[@]}")
-for proto in udp tcp; do
-	for poll in -1 0; do
-		vma_env=("${plain[@]}" VMA_RX_POLL=$poll VMA_SELECT_POLL=$poll)
-		check "$proto, VMA_RX_POLL=$poll" runs $proto
-		check "... each exception arrives" says '^caught 40$'
-		check "... nothing is wrong" says '^bad 0$'
-		check "... the kernel receives none" test $kernel_in = 0
-	done
-done
-vma_env=("${plain[@]}" VMA_RX_POLL=0 VMA_SELECT_POLL=0)
+each_way row
+vma_env+=(VMA_RX_POLL=0 VMA_SELECT_POLL=0)
 check "two calls of one thread are left at once" counted udp "$lib" timeout 120 "$throws" nested $netns_server 7000 20
 check "... each time" says '^caught 20$'
 check "... nothing is wrong" says '^bad 0$'

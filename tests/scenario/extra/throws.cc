@@ -24,6 +24,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "wait_in.h"
+
 namespace
 {
 
@@ -72,40 +74,20 @@ vma_recv_callback_retval_t callback(int fd, size_t n, struct iovec iov[], struct
 	return VMA_PACKET_DROP;
 }
 
-/* One call in which the callback may run; each kind in turn. */
-void wait_in(unsigned kind)
+/* A callback that throws leaves recv(). */
+void wait_in_one(unsigned kind)
 {
-	struct pollfd p = {sock, POLLIN, 0};
-	struct epoll_event event;
-	fd_set set;
-	struct timeval tv = {0, 10000};
-	char buf[16];
 	counted here;
 
-	switch (kind % 4) {
-	case 0:
-		poll(&p, 1, 10);
-		break;
-	case 1:
-		epoll_wait(epfd, &event, 1, 10);
-		break;
-	case 2:
-		if (recv(sock, buf, sizeof(buf), 0) != -1) /* SO_RCVTIMEO: 10 ms */
-			bad++;
-		break;
-	case 3:
-		FD_ZERO(&set);
-		FD_SET(sock, &set);
-		select(sock + 1, &set, nullptr, nullptr, &tv);
-		break;
-	}
+	if (wait_in(sock, epfd, kind) != -1)
+		bad++;
 }
 
 void take(unsigned number)
 {
 	for (int i = 0; seen <= number && i < patience; i++) {
 		try {
-			wait_in(number);
+			wait_in_one(number);
 		} catch (const surprise &s) {
 			if (s.number != number)
 				bad++;
@@ -218,7 +200,7 @@ void nest(const struct sockaddr_in *to)
 {
 	struct timeval never = {0, 0};
 	struct sigaction act = {};
-	pthread_t other;
+	pthread_t other = 0;
 
 	act.sa_handler = handler;
 	act.sa_flags = SA_NODEFER; /* the handler does not return */
