@@ -80,6 +80,25 @@ static inline void busy_end(bool began)
 		busy_let_signals_in();
 }
 
+/* A section of this thread begins; count: how many it is in. */
+static inline __attribute__((always_inline)) void busy_enter(unsigned *count)
+{
+	++*count;
+	/* Orders the count first: a signal handler that runs in between must find it. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* The handlers that were deferred run now, unless the thread is still busy; they may not return. */
+static inline __attribute__((always_inline)) void busy_leave(unsigned *count)
+{
+	/* Orders the count last, and before the look at what signal handlers have put off. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	--*count;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (__builtin_expect(busy_put_off, 0))
+		busy_let_signals_in();
+}
+
 /*
  * Around a mutex that is locked without blocking signals, or state that a handler must not find half
  * changed: handlers are deferred, calls that need the mutex are refused, the section may hold rings,
@@ -87,19 +106,12 @@ static inline void busy_end(bool began)
  */
 static inline void busy_lock(void)
 {
-	busy_locks++;
-	/* Orders the count first: a signal handler that runs in between must be refused, too. */
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	busy_enter(&busy_locks);
 }
 
 static inline void busy_unlock(void)
 {
-	/* Orders the count last, and before the look at what signal handlers have put off. */
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	busy_locks--;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (__builtin_expect(busy_put_off, 0))
-		busy_let_signals_in();
+	busy_leave(&busy_locks);
 }
 
 /*
@@ -108,20 +120,12 @@ static inline void busy_unlock(void)
  */
 static inline void busy_defer_begin(void)
 {
-	busy_defers++;
-	/* Orders the count before the section, for signal handlers of this thread. */
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	busy_enter(&busy_defers);
 }
 
-/* The handlers that were deferred run now, unless the thread is still busy; they may not return. */
 static inline void busy_defer_end(void)
 {
-	/* Orders the section before the count, and that before the load, as in busy_end(). */
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	busy_defers--;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (__builtin_expect(busy_put_off, 0))
-		busy_let_signals_in();
+	busy_leave(&busy_defers);
 }
 
 #endif
