@@ -10,7 +10,7 @@
 #include "sock/core/extra/sock_extra.h"
 #include "sock/core/extra/xtreme.h"
 #include "sock/local/local_sock.h"
-#include "sock/wait/wait.h"
+#include "sock/wait/stream_zcopy.h"
 
 #define PIECE UINT16_MAX /* bytes of a packet, at most */
 
@@ -116,12 +116,10 @@ void local_conn_keep_all(struct inet_sock *so)
 
 /* ---- recvfrom_zcopy() ----------------------------------------------------------------------- */
 
-struct zcopy_recv {
-	struct inet_sock *so;
-	struct sock_zcopy *zcopy;
-};
-
-/* holder: the program has the next bytes from now on; n: packets of the call so far.  Bytes, or as nothing_there(). */
+/*
+ * holder: the program has the next bytes from now on; n: packets of the call so far.  Bytes, or as
+ * nothing_there().
+ */
 static ssize_t take_one(struct inet_sock *so, uint8_t *to, size_t n)
 {
 	struct held *held;
@@ -174,18 +172,16 @@ static ssize_t take(struct inet_sock *so, const struct iovec *iov)
 			break;
 		done += len;
 	}
-	if (done) {
-		so->shm.reads++;
-		local_after_read(so, done);
-	}
-	if (done)
-		return done;
-	return len == -EAGAIN ? nothing_there(so, end) : len;
+	if (!done)
+		return len == -EAGAIN ? nothing_there(so, end) : len;
+	so->shm.reads++;
+	local_after_read(so, done);
+	return done;
 }
 
 static bool zcopy_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
 {
-	struct zcopy_recv *z = arg;
+	struct stream_zcopy *z = arg;
 	struct inet_sock *so = z->so;
 
 	if (!local_is_ready(so) || !byte_ring_readable(&so->shm.in))
@@ -212,13 +208,7 @@ static bool zcopy_try(void *arg, struct ring *ring, struct sock_wait *wait, ssiz
 
 ssize_t local_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags)
 {
-	struct sock_call call = SOCK_CALL(ref, flags, EPOLLIN | EPOLLRDHUP);
-	struct zcopy_recv z = {.so = inet_of(ref.sk), .zcopy = zcopy};
-
-	if (zcopy->msg.msg_iov->iov_len < sizeof(struct held_record))
-		return -ENOBUFS;
-	zcopy->msg.msg_namelen = 0; /* as recvmsg(2) */
-	return sock_wait_loop(call, SOCK_WAIT_COLD, zcopy_try, NULL, &z);
+	return stream_zcopy(ref, zcopy, flags, zcopy_try);
 }
 
 /* ---- socketxtreme --------------------------------------------------------------------------- */

@@ -10,14 +10,9 @@
 #include "sock/core/access.h"
 #include "sock/core/extra/held.h"
 #include "sock/tcp/tcp_read.h"
-#include "sock/wait/wait.h"
+#include "sock/wait/stream_zcopy.h"
 
 /* ---- without a copy --------------------------------------------------------------------- */
-
-struct zcopy_recv {
-	struct inet_sock *so;
-	struct sock_zcopy *zcopy;
-};
 
 /* holder: the program has the packet with the next bytes from now on; *n: of the call so far. */
 static ssize_t take_one(struct inet_sock *so, uint8_t *to, size_t n, nsec_t now)
@@ -60,7 +55,7 @@ static ssize_t take(struct inet_sock *so, const struct iovec *iov, nsec_t now)
 
 static bool zcopy_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
 {
-	struct zcopy_recv *z = arg;
+	struct stream_zcopy *z = arg;
 	struct inet_sock *so = z->so;
 
 	if (tcp_read_refused(so, n))
@@ -92,13 +87,7 @@ static bool zcopy_try(void *arg, struct ring *ring, struct sock_wait *wait, ssiz
 
 ssize_t tcp_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags)
 {
-	struct sock_call call = SOCK_CALL(ref, flags, EPOLLIN | EPOLLRDHUP);
-	struct zcopy_recv z = {.so = inet_of(ref.sk), .zcopy = zcopy};
-
-	if (zcopy->msg.msg_iov->iov_len < sizeof(struct held_record))
-		return -ENOBUFS;
-	zcopy->msg.msg_namelen = 0; /* as recvmsg(2) */
-	return sock_wait_loop(call, SOCK_WAIT_COLD, zcopy_try, NULL, &z);
+	return stream_zcopy(ref, zcopy, flags, zcopy_try);
 }
 
 void tcp_held_freed(struct inet_sock *so, uint32_t charge)
