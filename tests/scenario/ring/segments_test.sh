@@ -10,10 +10,10 @@ cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 needs ethtool tc tcpdump
 netns_enter "$self" "$@"
+. tests/lib/large_frames.sh
 
 segments=tests/scenario/ring/segments.py
 log=$netns_tmp/serve
-dump=$netns_tmp/dump
 
 # receiver LIB: one that runs; its lines are in $log
 receiver() {
@@ -48,34 +48,9 @@ intact() {
 	sent_as "$lib" 1-4 "$1"
 }
 
-# What the peer's device gets meanwhile is in $dump.
-captured() {
-	local rc pid
-
-	netns_exec s "" 0-1023 tcpdump -nn -l -B 65536 -s 100 -i v0 udp dst port 7100 > $dump 2> $netns_tmp/dumped < /dev/null &
-	pid=$!
-	await 30 grep -q 'listening on' $netns_tmp/dumped || die "no tcpdump"
-	"$@"
-	rc=$?
-	await 30 grep -Eq 'length [78]$' $dump
-	kill $pid
-	wait $pid
-	return $rc
-}
-
-# large_frames COMPARISON: of those that the device got, and that were longer than any MTU here
-large_frames() {
-	local n
-
-	n=$(awk '$NF > 4000 { n++ } END { print n + 0 }' $dump)
-	(("$n $1")) && return
-	echo "     $n large frames"
-	return 1
-}
-
 # row WHAT LARGE-FRAMES
 row() {
-	check "$1: datagrams are intact and in order" captured intact 100
+	check "$1: datagrams are intact and in order" captured 'udp dst port 7100' 'length [78]$' intact 100
 	check "$1: large frames at the peer's device" large_frames "$2"
 }
 

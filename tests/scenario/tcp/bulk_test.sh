@@ -13,10 +13,10 @@ cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 needs ethtool tc tcpdump
 netns_enter "$self" "$@"
+. tests/lib/large_frames.sh
 
 bulk=tests/scenario/tcp/bulk.py
 log=$netns_tmp/serve
-dump=$netns_tmp/dump
 from=c to=s
 
 # receiver LIB: one that runs; its lines are in $log
@@ -50,31 +50,6 @@ begun() {
 	(($(grep -c begun $log) > $1))
 }
 
-# What the peer's device gets meanwhile is in $dump.
-captured() {
-	local rc pid
-
-	netns_exec s "" 0-1023 tcpdump -nn -l -B 65536 -s 100 -i v0 tcp dst port 7000 > $dump 2> $netns_tmp/dumped < /dev/null &
-	pid=$!
-	await 30 grep -q 'listening on' $netns_tmp/dumped || die "no tcpdump"
-	"$@"
-	rc=$?
-	await 30 grep -q 'Flags \[F' $dump
-	kill $pid
-	wait $pid
-	return $rc
-}
-
-# large_frames COMPARISON: of those that the device got, and that were longer than any MTU here
-large_frames() {
-	local n
-
-	n=$(awk '$NF > 4000 { n++ } END { print n + 0 }' $dump)
-	(("$n $1")) && return
-	echo "     $n large frames"
-	return 1
-}
-
 # Segments that the receiving TCP found beyond a gap.
 overtakers() {
 	in_ns s nstat -asz TcpExtTCPOFOQueue | awk '/OFO/ { print $2 }'
@@ -82,7 +57,7 @@ overtakers() {
 
 # row WHAT LARGE-FRAMES
 row() {
-	check "$1: 20 MB to the kernel are intact" captured intact 20000000
+	check "$1: 20 MB to the kernel are intact" captured 'tcp dst port 7000' 'Flags \[F' intact 20000000
 	check "$1: large frames at the peer's device" large_frames "$2"
 	[[ -z $lib ]] || check "$1: all arrives in order" test "$(overtakers)" = 0
 }
