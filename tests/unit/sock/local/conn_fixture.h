@@ -16,7 +16,9 @@
 #include "base/mem.h"
 #include "ring/rings.h"
 #include "sock/core/control.h"
+#include "sock/core/extra/held.h"
 #include "sock/core/sock_options.h"
+#include "sock/local/local_link_internal.h"
 #include "vma_test.h"
 
 static local_handler *const handlers[LOCAL_KINDS];
@@ -74,6 +76,17 @@ static inline void end(void)
 	local_conn_close(so, true);
 	sock_life_set(so, LIFE_CLOSED);
 	sock_free(so);
+}
+
+/* Ends it, unless the test did.  The program has no packet, and the link no number any more. */
+static inline void end_without_rest(void)
+{
+	assert_true(ring_hold_cold(local_ring()));
+	if (so)
+		end();
+	ring_release_cold(local_ring());
+	assert_int_equal(held_count(), 0);
+	assert_int_equal(link_to_us->used, 0);
 }
 
 static inline void notice(void)

@@ -70,12 +70,7 @@ static int close_conn(void **state)
 {
 	(void)state;
 	assert_true(control_lock());
-	assert_true(ring_hold_cold(local_ring()));
-	if (so)
-		end();
-	ring_release_cold(local_ring());
-	assert_int_equal(held_count(), 0);
-	assert_int_equal(link_to_us->used, 0);
+	end_without_rest();
 	return 0;
 }
 
