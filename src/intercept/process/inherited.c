@@ -406,9 +406,9 @@ static void environment_add_local(struct inherited *h)
 }
 
 /*
- * A program without the library can use what the kernel serves; with it, all but what is local. Of the connections that
- * other processes hold, too, only those at descriptors 0 to 2 are fetched, which are surely
- * meant for it: kernel handover takes them from the other processes.
+ * A program without the library can use what the kernel serves; with it (local), all but local
+ * connections. Of the connections that other processes hold, too, only those at descriptors 0 to 2
+ * are fetched, which are surely meant for it: kernel handover takes them from the other processes.
  */
 static void fetch_stdio(bool local)
 {

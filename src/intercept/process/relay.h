@@ -3,9 +3,10 @@
  * Relays: processes that go on with local connections for a program that cannot.
  *
  * A connection through shared memory is nothing that the kernel could serve, or a program without the
- * library, with VMA_LOCAL=0, or of another user than this process had.  When such a program is executed with a descriptor of one, the descriptor becomes that of a
- * connection of the kernel, to a process that is forked for it: the relay.  It passes the bytes of both
- * directions, and ends, or resets, one connection as the other one ends.
+ * library, with VMA_LOCAL=0, or of another user than this process had.  When such a program is executed
+ * with a descriptor of one, the descriptor becomes that of a connection of the kernel, to a process that
+ * is forked for it: the relay.  It passes the bytes of both directions, and ends, or resets, one
+ * connection as the other one ends.
  *
  *	peer <--- shared memory ---> relay <--- loopback ---> the program
  *

@@ -175,13 +175,13 @@ ssize_t record_ring_copy(const struct record_ring_reader *reader, size_t skip,
 void record_ring_consume(struct record_ring_reader *reader);
 
 /*
- * Where the bytes of the record that was peeked are, behind its header, whose place is the reader's as well; NULL: they
- * go round the end of the ring.
+ * Where the bytes of the record that was peeked are, behind its header, whose place is the reader's as
+ * well; NULL: they go round the end of the ring.
  */
 uint8_t *record_ring_bytes(const struct record_ring_reader *reader);
 /*
- * The cells from this position on, which is that of a record, are not used again, although the records are consumed.
- * UINT64_MAX: there are none.  Meanwhile nothing is read at once.
+ * The cells from this position on, which is that of a record, are not used again, although the records
+ * are consumed.  UINT64_MAX: there are none.  Meanwhile nothing is read at once.
  */
 void record_ring_keep(struct record_ring_reader *reader, uint64_t position);
 

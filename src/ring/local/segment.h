@@ -8,9 +8,9 @@
  *		much larger than what it will hold.  A forked child has no mapping of it,
  *		and its descriptor is closed there like every hidden one.
  * Trust	segment_open() accepts only a memfd of the effective user, or of that of
- *		segment_accept_of() in its place, whose size no process can change: an access cannot go past its end (SIGBUS).  Whoever
- *		has the segment may write any of it at any time, and punch holes, which
- *		read as zeros.
+ *		segment_accept_of() in its place, whose size no process can change: an
+ *		access cannot go past its end (SIGBUS).  Whoever has the segment may write
+ *		any of it at any time, and punch holes, which read as zeros.
  */
 #ifndef RING_LOCAL_SEGMENT_H
 #define RING_LOCAL_SEGMENT_H

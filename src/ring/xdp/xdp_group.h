@@ -246,8 +246,8 @@ enum group_lock_result {
 enum group_lock_result group_lock_try(struct xdp_group *g, struct group_lock *lock);
 /*
  * Waits up to half a second for one holder, and four times that for all; not on the path of a packet.
- * For ctl->lock, whose data needs no repair.  Of the members that wait, one is next: no other takes the lock before it, unless it is
- * dead or seems to be stopped.  False: it is not locked.
+ * For ctl->lock, whose data needs no repair.  Of the members that wait, one is next: no other takes the
+ * lock before it, unless it is dead or seems to be stopped.  False: it is not locked.
  */
 bool group_lock_wait(struct xdp_group *g, struct group_lock *lock);
 /*

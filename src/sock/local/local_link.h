@@ -82,7 +82,8 @@ typedef bool local_handler(struct local_link *link, const struct local_message *
 
 /*
  * control lock, acceleration runs: opens the local ring, the socket and the directory, once.  base:
- * see local_dir_open(); "": none, nobody finds this process.  handlers[LOCAL_KINDS], constant; NULL: no such messages.  0 or -errno.
+ * see local_dir_open(); "": none, nobody finds this process.  handlers[LOCAL_KINDS], constant; NULL: no
+ * such messages.  0 or -errno.
  */
 int local_links_start(const char *base, local_handler *const *handlers);
 /* control lock: nobody finds this process any more; links that exist go on. */

@@ -137,7 +137,10 @@ bool local_conn_is_stopped(const struct inet_sock *so);
 bool local_conn_keeps(struct inet_sock *so);
 /* The connection leaves its link for another one, and its memory for another mapping of it. */
 void local_conn_keep_mapping(struct inet_sock *so);
-/* The connection ends, or leaves this process: it has no callback any more, and what the program's bytes need is the keeper's. */
+/*
+ * The connection ends, or leaves this process: it has no callback any more, and what the program's bytes
+ * need is the keeper's.
+ */
 void local_conn_keep_all(struct inet_sock *so);
 
 extern const struct sock_kind local_kind;

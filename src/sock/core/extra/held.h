@@ -64,7 +64,10 @@ static inline struct held_piece held_piece(const struct held *held, const struct
 	return piece;
 }
 
-/* Stores packet number n, from 0, and how many there are now, in the program's struct vma_packets_t, which has room. */
+/*
+ * Stores packet number n, from 0, and how many there are now, in the program's struct vma_packets_t, which
+ * has room.
+ */
 bool held_store(uint8_t *to, size_t n, struct held_piece piece);
 
 /*
