@@ -40,13 +40,6 @@ static uint64_t next_random(void)
 	return random_state >> 16;
 }
 
-static void nap(long nsec)
-{
-	struct timespec ts = {0, nsec};
-
-	sys_call(SYS_nanosleep, &ts, NULL, 0, 0, 0, 0);
-}
-
 static void spin(uint64_t n)
 {
 	while (n--)
@@ -68,7 +61,7 @@ void delay_at(enum delay_point at)
 	what = rnd % 2048;
 	rnd /= 2048;
 	if (what < 4)
-		nap((long)(rnd % NAP_MAX));
+		sys_sleep((int64_t)(rnd % NAP_MAX));
 	else if (what < 64)
 		sys_sched_yield();
 	else if (what < 96)

@@ -239,6 +239,14 @@ static inline int sys_ppoll(struct pollfd *fds, nfds_t n, struct timespec *timeo
 	return (int)sys_call(SYS_ppoll, fds, n, timeout, mask, 8 /* kernel sigset */, 0);
 }
 
+/* Sleeps; a signal may end it early.  Each call sleeps anew, also in a loop. */
+static inline void sys_sleep(int64_t nsec)
+{
+	struct timespec ts = {nsec / 1000000000, nsec % 1000000000};
+
+	sys_ppoll(NULL, 0, &ts, NULL);
+}
+
 static inline int sys_gettid(void)
 {
 	return (int)sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0);

@@ -36,7 +36,7 @@ static const int fatal_signals[] = {SIGHUP,  SIGINT,  SIGQUIT,	 SIGPIPE, SIGALRM
 				    SIGUSR1, SIGUSR2, SIGIO,	 SIGPROF, SIGVTALRM, SIGXCPU,
 				    SIGXFSZ, SIGPWR,  SIGSTKFLT, SIGABRT};
 
-#define EXIT_MAX_SEC 5		       /* seconds; sock_exit() normally needs less */
+#define EXIT_MAX (5 * NSEC_PER_SEC)    /* sock_exit() normally needs less */
 #define STOP_MAX (100 * NSEC_PER_MSEC) /* for a thread to finish what it does in the library */
 
 static int signals_watched EARLY_DATA; /* any, atomic: on_fatal() is installed */
@@ -60,11 +60,10 @@ void exit_stay(void)
 {
 	/* Acquire: pairs with end_sockets(). */
 	int who = __atomic_load_n(&exiting_tid, __ATOMIC_ACQUIRE);
-	struct timespec most = {.tv_sec = EXIT_MAX_SEC};
 
 	/* Not on the thread that ends the process, which may run a handler of the program. */
 	if (who && who != sys_gettid() && !fork_is_vfork_child())
-		sys_ppoll(NULL, 0, &most, NULL);
+		sys_sleep(EXIT_MAX);
 }
 
 /* Other threads that still use their sockets do not return from the call. */
@@ -106,7 +105,7 @@ EXPORT void abort(void)
 
 /* ---- the end of the last thread ---------------------------------------------------- */
 
-#define LOOK_EVERY (100 * 1000 * 1000) /* ns */
+#define LOOK_EVERY (100 * NSEC_PER_MSEC)
 
 static int main_is_gone EARLY_DATA;	   /* any, atomic: the first thread has ended */
 static pthread_key_t first_key EARLY_DATA; /* written at start */
@@ -131,11 +130,9 @@ static unsigned count_threads(void)
  */
 static void *wait_for_last(void *arg)
 {
-	struct timespec pause = {.tv_nsec = LOOK_EVERY};
-
 	(void)arg;
 	while (count_threads() > 3)
-		sys_ppoll(NULL, 0, &pause, NULL);
+		sys_sleep(LOOK_EVERY);
 	exit(0);
 	return NULL;
 }
@@ -222,7 +219,6 @@ static int interrupted_tid
  */
 static void stop_interrupted(int sig)
 {
-	struct timespec pause = {.tv_nsec = 50 * NSEC_PER_USEC};
 	nsec_t deadline = clock_now() + STOP_MAX;
 	int tid;
 
@@ -231,7 +227,7 @@ static void stop_interrupted(int sig)
 	       clock_now() < deadline) {
 		if (sys_call(SYS_tgkill, sys_getpid(), tid, sig, 0, 0, 0))
 			break;
-		sys_ppoll(NULL, 0, &pause, NULL);
+		sys_sleep(50 * NSEC_PER_USEC);
 	}
 }
 
@@ -255,7 +251,6 @@ static void end_sockets_and_die(int sig)
  */
 void exit_on_fatal(int sig)
 {
-	struct timespec most = {.tv_sec = EXIT_MAX_SEC};
 	int saved = errno;
 
 	if (fork_waits() || fork_is_vfork_child()) {
@@ -267,7 +262,7 @@ void exit_on_fatal(int sig)
 	if (!sock_exit_by(sig, end_sockets_and_die)) {
 		kill_self(sig);
 	} else if (!hold_current) {
-		sys_ppoll(NULL, 0, &most, NULL);
+		sys_sleep(EXIT_MAX);
 		kill_self(sig);
 	}
 	errno = saved;

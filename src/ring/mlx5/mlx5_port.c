@@ -33,10 +33,8 @@ static int mlx5_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
 /* A command that removes a rule ends after it took effect; frames before it are in the card. */
 static void mlx5_barrier(struct port *port)
 {
-	struct timespec pause = {.tv_nsec = BARRIER};
-
 	(void)port;
-	sys_ppoll(NULL, 0, &pause, NULL);
+	sys_sleep(BARRIER);
 }
 
 /* The card ends queues and rules with the process. */

@@ -164,7 +164,6 @@ bool xdp_settle(struct port *base)
 {
 	const struct xdp_port *port = (const struct xdp_port *)base;
 	nsec_t until = port->group.ctl->settle_until, most = group_now() + GROUP_SETTLE_MAX;
-	struct timespec pause = {.tv_nsec = SETTLE_PAUSE};
 	struct ifreq ifr = {0};
 	bool carries = true;
 	int fd;
@@ -176,7 +175,7 @@ bool xdp_settle(struct port *base)
 	fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	memcpy(ifr.ifr_name, base->name, sizeof(ifr.ifr_name));
 	while (fd >= 0 && !(carries = has_carrier(fd, &ifr)) && group_now() < until)
-		sys_ppoll(NULL, 0, &pause, NULL);
+		sys_sleep(SETTLE_PAUSE);
 	sys_close(fd);
 	return carries;
 }

@@ -455,8 +455,6 @@ int xdp_group_join(struct xdp_port *port, struct xdp_device *dev, char why[PORT_
 	port->uid = sys_geteuid();
 	forget_fds(port);
 	for (;;) {
-		struct timespec pause = {.tv_nsec = PAUSE};
-
 		rc = try_both(port, dev, begun + WAIT_MAX, why);
 		if (rc != -EAGAIN && rc != -ENOTUNIQ)
 			break;
@@ -464,7 +462,7 @@ int xdp_group_join(struct xdp_port *port, struct xdp_device *dev, char why[PORT_
 			rc = -EBUSY;
 			break;
 		}
-		sys_ppoll(NULL, 0, &pause, NULL);
+		sys_sleep(PAUSE);
 	}
 	xdp_link_let_go(port->base.ifindex);
 	return rc;

@@ -168,7 +168,6 @@ static bool holder_is_stopped(const struct group_lock *lock, uint32_t *seen, int
 
 bool group_lock_wait(struct xdp_group *g, struct group_lock *lock)
 {
-	struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
 	struct group_turn turn = {0};
 	uint32_t holder = 0;
 	int since = 0;
@@ -187,7 +186,7 @@ bool group_lock_wait(struct xdp_group *g, struct group_lock *lock)
 		}
 		become_next(g, lock);
 		GROUP_STEP();
-		sys_ppoll(NULL, 0, &pause, NULL);
+		sys_sleep(NSEC_PER_MSEC);
 	}
 	next_no_more(lock, lock_word(g->member, g->gen));
 	return got;

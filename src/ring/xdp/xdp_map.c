@@ -53,11 +53,10 @@ int xdp_set_option(int fd, int name, const void *val, socklen_t len)
 int xdp_bind(int fd, const struct sockaddr_xdp *addr)
 {
 	for (int i = 0;; i++) {
-		struct timespec pause = {.tv_nsec = 2 * NSEC_PER_MSEC};
 		int rc = sys_bind(fd, (const struct sockaddr *)addr, sizeof(*addr));
 
 		if (rc != -EBUSY || i == BUSY_RETRIES)
 			return rc;
-		sys_ppoll(NULL, 0, &pause, NULL);
+		sys_sleep(2 * NSEC_PER_MSEC);
 	}
 }

@@ -251,14 +251,13 @@ static bool has_name(int parent, const char *name, int fd)
  */
 static int open_locked(int parent, const char *name)
 {
-	static const struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
 	int fd = -EAGAIN;
 
 	for (unsigned i = 0; i < LOCK_TRIES && fd == -EAGAIN; i++) {
 		fd = open_below(parent, name, true);
 		if (fd >= 0 && (!lock(fd, LOCK_SH) || !has_name(parent, name, fd))) {
 			sys_close_fd(&fd);
-			sys_call(SYS_nanosleep, &pause, NULL, 0, 0, 0, 0);
+			sys_sleep(NSEC_PER_MSEC);
 			fd = -EAGAIN;
 		}
 		if (fd == -ENOENT) /* renamed before it was opened */

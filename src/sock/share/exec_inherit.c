@@ -21,13 +21,6 @@
 #define OFFER_MAX NSEC_PER_SEC
 #define ORPHANS_MAX (2 * NSEC_PER_SEC) /* as at exit */
 
-static void sleep_a_little(void)
-{
-	struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
-
-	sys_ppoll(NULL, 0, &ts, NULL);
-}
-
 /* ---- the old image ----------------------------------------------------------------- */
 
 /*
@@ -124,7 +117,7 @@ static void wait_for_orphans(void)
 	while ((__atomic_load_n(&tcp_orphans[TCP_ORPHAN_UNACKED], __ATOMIC_RELAXED) ||
 		__atomic_load_n(&udp_pace_waiting, __ATOMIC_RELAXED)) &&
 	       clock_now() < deadline)
-		sleep_a_little();
+		sys_sleep(NSEC_PER_MSEC);
 }
 
 /* Listeners first: connections covered by a listener's flow get flows of their own by that. */
@@ -151,7 +144,7 @@ void exec_inherit_fetch(struct sock_ref ref)
 static void wait_a_little(void)
 {
 	control_unlock();
-	sleep_a_little();
+	sys_sleep(NSEC_PER_MSEC);
 }
 
 bool exec_inherit_begin(struct exec_channel *ch)

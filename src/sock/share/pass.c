@@ -47,8 +47,6 @@ static int stop_receiving(struct sock_ref ref)
 	bool more = true;
 
 	while (more) {
-		struct timespec ts = {.tv_nsec = STOP_ROUND};
-
 		if (!control_lock())
 			return -EAGAIN;
 		more = sock_ref_valid(ref) && may_stop(so);
@@ -60,7 +58,7 @@ static int stop_receiving(struct sock_ref ref)
 			       rounds * STOP_ROUND < SHARED_LATE;
 		control_unlock();
 		if (more)
-			sys_ppoll(NULL, 0, &ts, NULL);
+			sys_sleep(STOP_ROUND);
 	}
 	return rounds != 0;
 }
@@ -316,12 +314,10 @@ static struct sock_ref take_marked(struct receipt *r)
 	int rc = 0;
 
 	do {
-		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
-
 		if (rc == CONNECT_FIRST)
 			connect_sender(r);
 		else if (rc)
-			sys_ppoll(NULL, 0, &ts, NULL);
+			sys_sleep(NSEC_PER_MSEC);
 		if (!control_lock())
 			break;
 		clock_init(); /* this may be the first socket here */

@@ -132,13 +132,6 @@ static int connect_name(uint64_t key, uint32_t nr)
 	return unix_socket_connect(&addr, len);
 }
 
-static void pause_a_little(void)
-{
-	struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
-
-	sys_ppoll(NULL, 0, &ts, NULL);
-}
-
 int pass_connect(const struct pass_mark *mark)
 {
 	nsec_t deadline = clock_now() + CONNECT_MAX;
@@ -156,7 +149,7 @@ int pass_connect(const struct pass_mark *mark)
 		}
 		if (!busy || clock_now() >= deadline)
 			return fd;
-		pause_a_little();
+		sys_sleep(NSEC_PER_MSEC);
 	}
 }
 
@@ -171,7 +164,7 @@ static bool is_taken_by_stranger(uint64_t key, uint32_t nr)
 
 	for (unsigned i = 0; i < LISTEN_TRIES && fd == -ECONNREFUSED; i++) {
 		if (i)
-			pause_a_little();
+			sys_sleep(NSEC_PER_MSEC);
 		fd = connect_name(key, nr);
 	}
 	sys_close_fd(&(int){fd});

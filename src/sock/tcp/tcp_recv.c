@@ -241,11 +241,10 @@ static bool conditional_try(void *arg, struct ring *ring, struct sock_wait *wait
 static ssize_t conditional_aside(void *arg, struct sock_wait *wait)
 {
 	const struct conditional_recv *o = arg;
-	struct timespec ts = {0, 1000000};
 
 	if (wait->ref.sk && !wait->dontwait && (o->least > 1 || (o->flags & MSG_PEEK)) &&
 	    (sock_events(o->ref.sk) & EPOLLIN))
-		sys_ppoll(NULL, 0, &ts, NULL);
+		sys_sleep(NSEC_PER_MSEC);
 	return SOCK_TRY_WAIT;
 }
 

@@ -721,6 +721,34 @@ static void test_who_waits_and_is_stopped_is_passed_over(void **state)
 	free_world(w);
 }
 
+/* Only time shows that a holder is stopped, so there is a pause between all looks, not only before the second. */
+static void test_a_holder_that_lives_is_waited_for(void **state)
+{
+	struct world *w = make_world();
+	struct group_lock *lock = &w->g.ctl->lock;
+	nsec_t begin;
+	pid_t pid;
+
+	assert_int_equal(group_member_enter(&w->g), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (group_member_enter(&w->g) || !group_lock_wait(&w->g, lock))
+			_exit(1);
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+	assert_int_not_equal(lock->word, 0);
+	begin = group_now();
+	assert_false(group_lock_wait(&w->g, lock));
+	assert_true(group_now() - begin >= 400 * NSEC_PER_MSEC);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_true(group_lock_wait(&w->g, lock));
+	group_lock_release(&w->g, lock);
+	free_world(w);
+}
+
 /* ---- a member that is believed to be dead --------------------------------------------- */
 
 /* A member in its own process, which obeys commands. */
@@ -931,6 +959,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_who_is_next_after_a_long_wait_has_a_whole_turn),
 	TEST(test_a_sweep_lets_go_first_who_is_next),
 	TEST(test_who_waits_and_is_stopped_is_passed_over),
+	TEST(test_a_holder_that_lives_is_waited_for),
 	TEST(test_a_lock_that_changes_hands_is_waited_for),
 	TEST(test_a_new_member_is_not_marked_dead_for_the_previous_one),
 	TEST(test_a_living_member_marked_dead_notices_and_does_no_harm),
