@@ -5,9 +5,10 @@
  * namespace.  No other user can take the name or connect to it.
  *
  * The file outlives the process that listened there.  A process that wants the name, and
- * finds that nobody listens, replaces the file.  A lock on another file in the directory lets
- * one process at a time do this.  It also removes the files of other groups where nobody
- * listens, so that their number does not grow.
+ * finds that nobody listens, replaces the file.  A lock lets one process at a time do this: on
+ * one byte of another file in the directory, at a hash of the name, so that interfaces and
+ * namespaces do not wait for each other.  It also looks at a few files of other groups, and
+ * removes those where nobody listens, so that their number does not grow.
  *
  * Without such a directory (a container with neither /run nor /dev/shm), the name is abstract.
  * Any user can take it; then processes do not share the interface.  Nor do processes that see
@@ -15,11 +16,13 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 
 #include "base/host_dir.h"
+#include "base/random.h"
+#include "base/siphash.h"
 #include "base/sys.h"
 #include "base/unix_socket.h"
 #include "ring/xdp/xdp_internal.h"
@@ -31,6 +34,7 @@
 #define LOCK_FILE "names"
 #define PREFIX "xdp-"
 #define BACKLOG 128
+#define LOOKS 2 /* at files of other groups: each group adds one, so fewer than half stay unused */
 
 struct name {
 	struct sockaddr_un addr;
@@ -109,6 +113,17 @@ int xdp_group_name_call(const struct xdp_port *port)
 
 /* ---- taking it ---------------------------------------------------------------------------- */
 
+/* Released when name->lock_fd is closed.  False: another process has it. */
+static bool lock(const struct name *name)
+{
+	static const uint8_t same[SIPHASH_KEY] = "of every process"; /* the offsets must agree */
+	uint64_t hash = siphash(same, name->addr.sun_path, strlen(name->addr.sun_path));
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(hash >> 2), .l_len = 1};
+
+	return !sys_fcntl(name->lock_fd, F_OFD_SETLK, (long)&lock);
+}
+
 /* Removes the file of a name if no process listens there.  The lock is held: none will soon. */
 static void remove_if_unused(const struct name *name)
 {
@@ -121,29 +136,49 @@ static void remove_if_unused(const struct name *name)
 	sys_close(fd);
 }
 
-/* The same for files of other interfaces and namespaces, which may be gone for good. */
-static void remove_all_unused(const struct name *mine)
+/* Chooses among the files of a part of the directory.  *seen: how many there were before. */
+static void choose(struct name chosen[LOOKS], const char *buf, long n, const struct name *mine,
+		   unsigned *seen)
+{
+	for (long at = 0; at < n;) {
+		const struct dirent64 *entry = (const void *)(buf + at);
+		struct name name = *mine;
+		uint32_t any = 0;
+
+		at += entry->d_reclen;
+		name_path(&name, entry->d_name);
+		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 ||
+		    !strcmp(name.addr.sun_path, mine->addr.sun_path))
+			continue;
+		/* Without random bytes it is the last of them. */
+		if (*seen >= LOOKS && random_bytes(&any, sizeof(any)))
+			any %= *seen + 1;
+		if (*seen < LOOKS || any < LOOKS)
+			chosen[*seen < LOOKS ? *seen : any] = name;
+		++*seen;
+	}
+}
+
+/*
+ * The same for some files of other interfaces and namespaces, which may be gone for good.  Not for
+ * all: where another process listens, it has to accept a connection.
+ */
+static void remove_some_unused(const struct name *mine)
 {
 	char buf[4096] __attribute__((aligned(8)));
 	int dir = host_dir_open(mine->dir);
-	struct name name = *mine;
+	struct name chosen[LOOKS];
+	unsigned seen = 0;
 	long n;
 
 	if (dir < 0)
 		return;
-	while ((n = sys_call(SYS_getdents64, dir, buf, sizeof(buf), 0, 0, 0)) > 0) {
-		for (long at = 0; at < n;) {
-			const struct dirent64 *entry = (const void *)(buf + at);
-
-			at += entry->d_reclen;
-			if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0)
-				continue;
-			name_path(&name, entry->d_name);
-			if (strcmp(name.addr.sun_path, mine->addr.sun_path) != 0)
-				remove_if_unused(&name);
-		}
-	}
+	while ((n = sys_call(SYS_getdents64, dir, buf, sizeof(buf), 0, 0, 0)) > 0)
+		choose(chosen, buf, n, mine, &seen);
 	sys_close(dir);
+	for (unsigned i = 0; i < LOOKS && i < seen; i++)
+		if (lock(&chosen[i]))
+			remove_if_unused(&chosen[i]);
 }
 
 static int bind_and_listen(int fd, const struct name *name)
@@ -169,7 +204,7 @@ static int listen_at(int fd, const struct name *name)
 		rc = bind_and_listen(fd, name);
 	}
 	if (!rc)
-		remove_all_unused(name);
+		remove_some_unused(name);
 	return rc;
 }
 
@@ -181,8 +216,8 @@ int xdp_group_name_take(const struct xdp_port *port)
 	if (fd < 0)
 		return fd;
 	rc = find_name(port, fd, &name);
-	if (!rc && name.lock_fd >= 0)
-		rc = (int)sys_call(SYS_flock, name.lock_fd, LOCK_EX | LOCK_NB, 0, 0, 0, 0);
+	if (!rc && name.lock_fd >= 0 && !lock(&name))
+		rc = -EAGAIN;
 	if (!rc)
 		rc = listen_at(fd, &name);
 	sys_close_fd(&name.lock_fd); /* releases the lock */

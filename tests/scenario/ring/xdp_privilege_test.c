@@ -6,6 +6,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/bpf.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/siphash.h"
 #include "base/sys.h"
 #include "ring/xdp/xdp_internal.h"
 #include "xdp_veth.h"
@@ -731,6 +733,65 @@ static void test_names_of_the_dead_do_not_add_up(void **state)
 	}
 }
 
+/* They answer while they live, and are disturbed by few of those that start elsewhere. */
+static void test_few_of_many_names_are_looked_at(void **state)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	unsigned looks = 0;
+	int fds[20];
+
+	for (int i = 0; i < 20; i++) {
+		fds[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+		snprintf(addr.sun_path, sizeof(addr.sun_path), DIRECTORY "/xdp-99-0-%x", i);
+		assert_int_equal(bind(fds[i], (struct sockaddr *)&addr, sizeof(addr)), 0);
+		assert_int_equal(listen(fds[i], 1), 0);
+	}
+	open_port();
+	close_port();
+	for (int i = 0; i < 20; i++) {
+		int fd = accept(fds[i], NULL, NULL);
+
+		looks += fd >= 0;
+		if (fd >= 0)
+			close(fd);
+		close(fds[i]);
+	}
+	assert_int_equal(looks, 2);
+	/* Ten times two: they are gone by then. */
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(names_left(), 1 + 20 - 2 * i);
+		open_port();
+		close_port();
+	}
+	assert_int_equal(names_left(), 1);
+}
+
+static void lock_names(int fd, off_t from, off_t len)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = len};
+
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+}
+
+/* All locks are taken but its own, which src/ring/xdp/xdp_group_name.c computes like this. */
+static void test_no_group_waits_for_another_one(void **state)
+{
+	int fd = open(DIRECTORY "/names", O_RDWR | O_CLOEXEC);
+	struct sockaddr_un addr = name_of_group();
+	uint64_t hash =
+		siphash((const uint8_t *)"of every process", addr.sun_path, strlen(addr.sun_path));
+	off_t own = (off_t)(hash >> 2);
+
+	assert_true(fd >= 0);
+	lock_names(fd, 0, own);
+	lock_names(fd, own + 1, 0);
+	open_port();
+	assert_int_equal(names_left(), 1);
+	close_port();
+	close(fd);
+}
+
 /* With any umask(2). */
 static void test_no_other_user_can_read_the_directory(void **state)
 {
@@ -811,6 +872,8 @@ static const struct CMUnitTest tests[] = {
 	NAMES(test_observed_addresses_do_not_answer_for_dead_processes),
 	NAMES(test_without_a_directory_it_is_shared_or_not),
 	NAMES(test_names_of_the_dead_do_not_add_up),
+	NAMES(test_few_of_many_names_are_looked_at),
+	NAMES(test_no_group_waits_for_another_one),
 	NAMES(test_no_other_user_can_read_the_directory),
 	NAMES(test_processes_that_start_together_share_it),
 };

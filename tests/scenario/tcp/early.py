@@ -8,12 +8,15 @@ early.py talk ADDRESS PORT SOURCE	connects from that port (0: any), says "ready"
 				says what comes back
 early.py stray ADDRESS PORT	sends a segment of no connection from port 40009; prints "reset" when that is
 				the answer
+early.py lock FILE		locks all of it, says "locked"; says "released" when it is, after a SIGTERM
 early.py marked PID		is a listener of the process in the map of those at whose port the
 				kernel may have connections?
 """
 import ctypes
 import errno
+import fcntl
 import os
+import signal
 import socket
 import struct
 import sys
@@ -103,6 +106,15 @@ def marked(pid):
     sys.exit(all(is_empty(libc, fd) for fd in maps))
 
 
+def lock(path):
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    with open(path, "r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        print("locked", flush=True)
+        signal.sigwait([signal.SIGTERM])
+    print("released")
+
+
 if sys.argv[1] == "serve":
     serve(int(sys.argv[2]))
 elif sys.argv[1] == "leave":
@@ -111,5 +123,7 @@ elif sys.argv[1] == "talk":
     talk(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
 elif sys.argv[1] == "stray":
     stray(sys.argv[2], int(sys.argv[3]))
+elif sys.argv[1] == "lock":
+    lock(sys.argv[2])
 else:
     marked(int(sys.argv[2]))

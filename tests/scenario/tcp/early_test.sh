@@ -99,8 +99,9 @@ check "another one" is_connected first
 await 30 is_ready $netns_tmp/leave $leaver
 before=$(opens)
 
-exec {names}< /run/libvma/names
-flock $names
+python3 tests/scenario/tcp/early.py lock /run/libvma/names > $netns_tmp/names &
+names=$!
+check "the name of the interface is locked" await 30 grep -q locked $netns_tmp/names
 netns_exec s "$lib" 0-1023 python3 tests/scenario/tcp/early.py serve 7000 > $netns_tmp/serve 2>&1 < /dev/null &
 server=$!
 # It waits for at most two seconds: the process is stopped before.
@@ -111,7 +112,8 @@ check "a segment of a connection that nobody has is answered" \
 	is "$(netns_run c "" python3 tests/scenario/tcp/early.py stray $server_addr 7000)" reset
 client second
 [[ -z $lib ]] || check "a new client is not refused" await 30 is_connecting
-flock -u $names
+kill $names
+check "the name is free" await 30 grep -q released $netns_tmp/names
 kill -CONT $server
 check "the server continues" await 30 is_ready $netns_tmp/serve $server
 [[ -z $lib ]] || check "... it has the interface" netns_has_xdp s v0
