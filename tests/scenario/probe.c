@@ -4,7 +4,9 @@
  * the library:
  *
  *	probe serve PROTO:PORT:WAY...	echoes forever; prints "ready" when bound.
- *					WAY to wait: recv, poll, select, epoll
+ *					WAY to wait: recv, poll, select, epoll; leave (UDP): the
+ *					thread ends after one echo, for the first service the
+ *					first thread of the process
  *	probe ask PROTO IP PORT [N]	N echoes, one after another (1)
  *	probe burst IP PORT N		N datagrams at once, their echoes in order
  *	probe flood IP PORT		requests in both protocols, forever
@@ -83,7 +85,7 @@ static struct sockaddr_in address(const char *ip, const char *port)
 
 /* ---- serve ------------------------------------------------------------------ */
 
-enum way { WAY_RECV, WAY_POLL, WAY_SELECT, WAY_EPOLL };
+enum way { WAY_RECV, WAY_POLL, WAY_SELECT, WAY_EPOLL, WAY_LEAVE };
 
 struct service {
 	int type;
@@ -93,9 +95,9 @@ struct service {
 
 static enum way parse_way(const char *name)
 {
-	static const char *const names[] = {"recv", "poll", "select", "epoll"};
+	static const char *const names[] = {"recv", "poll", "select", "epoll", "leave"};
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		if (!strcmp(name, names[i]))
 			return (enum way)i;
 	errno = EINVAL;
@@ -119,6 +121,7 @@ static void wait_readable(int fd, enum way way)
 
 	switch (way) {
 	case WAY_RECV:
+	case WAY_LEAVE:
 		break;
 	case WAY_POLL:
 		poll(&pfd, 1, -1);
@@ -147,6 +150,8 @@ static void serve_datagrams(const struct service *s)
 		n = recvfrom(s->fd, buf, sizeof(buf), 0, (struct sockaddr *)&from, &len);
 		if (n >= 0)
 			sendto(s->fd, buf, (size_t)n, 0, (struct sockaddr *)&from, len);
+		if (s->way == WAY_LEAVE)
+			pthread_exit(NULL);
 	}
 }
 
@@ -629,6 +634,7 @@ static long wait_once(const struct waiter *w)
 
 	switch (w->way) {
 	case WAY_RECV:
+	case WAY_LEAVE:
 		return recv(w->fd, &c, 1, 0);
 	case WAY_POLL:
 		return poll(&pfd, 1, -1);

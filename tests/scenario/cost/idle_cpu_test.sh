@@ -68,6 +68,18 @@ if [[ -n $lib ]]; then
 	check "it bypasses the kernel, as a member of the group" \
 		test "$before" = "$(netns_counters s UdpInDatagrams TcpInSegs)"
 fi
+# Is the first thread of a process gone, and are others left?
+first_is_gone() {
+	[[ $(sed 's/.*) //' "/proc/$1/stat") == Z* && $(ls "/proc/$1/task" | wc -l) -gt 1 ]]
+}
+
 check "still alive" kill -0 $server
+check "a server starts whose first thread ends" netns_spawn $netns_tmp/leaves s "$lib" "$probe" serve \
+	udp:7201:leave udp:7202:recv
+check "... it answers" answered udp $netns_server 7201 1
+check "... it is gone" await 30 first_is_gone $spawned
+check "... another one answers" answered udp $netns_server 7202 3
+# A thread of ours looks ten times a second whether it is the last.
+NETNS_WAKEUPS=12 check "... and rests" netns_rests "$(ls "/proc/$spawned/task" | tail -n 1)"
 [[ ! -s $netns_tmp/serve ]] || grep -v '^ready' $netns_tmp/serve
 verdict
