@@ -84,6 +84,8 @@ void progress_watch(int fd, void (*readable)(void))
 	progress.watched[w].readable = readable;
 	/* release: pairs with sleep_on(), which sees the function if it sees the descriptor */
 	__atomic_store_n(&progress.watched[w].fd, fd + 1, __ATOMIC_RELEASE);
+	if (progress.running)
+		progress_kick(); /* it sleeps on the others only */
 }
 
 void progress_wake(void)

@@ -36,7 +36,8 @@ bool progress_running(void);
 void progress_set_hook(bool (*hook)(void));
 
 /*
- * The internal thread calls readable, holding no ring, when fd can be read; -1: not any more.
+ * The internal thread calls readable, holding no ring, when fd can be read, from now on, also if
+ * it sleeps; -1: not any more.
  * One descriptor for each function, and PROGRESS_WATCHED functions.
  */
 #define PROGRESS_WATCHED 5

@@ -347,10 +347,8 @@ void share_listen_to(struct channel *ch)
 	share_watch(ch->fd);
 	list_push_back(&share_process.channels, &ch->link);
 	share_note_held(ch->last_id);
-	if (progress_running()) {
-		progress_kick(); /* the set of descriptors that it sleeps on has changed */
+	if (progress_running())
 		return;
-	}
 	clock_init();
 	progress_set_hook(share_run);
 	if (progress_start())
