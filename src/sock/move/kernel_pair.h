@@ -17,4 +17,11 @@
  */
 int kernel_pair(const struct sock_addr *name, const struct sock_addr *peer, int fds[2]);
 
+/*
+ * As kernel_pair(), where fd, a TCP socket of name's family that is not connected, becomes fds[0].  It may
+ * be bound, to name or to its port, and non-blocking, and has the options that it had.  Returns
+ * fds[1]; -errno, and fd is not connected.
+ */
+int kernel_pair_join(int fd, const struct sock_addr *name, const struct sock_addr *peer);
+
 #endif
