@@ -2,26 +2,18 @@
 #include "intercept/process/relay.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/param.h"
 #include "base/signals.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
 #include "sock/move/kernel_pair.h"
 #include "sock/share/exec_local.h"
-
-#define START_MAX_MS 5000
 
 /* A connection, by the first of its descriptors. */
 struct relayed {
@@ -135,28 +127,10 @@ static unsigned count(void)
 
 /* ---- the relay ------------------------------------------------------------------------- */
 
-static int by_number(const void *a, const void *b)
-{
-	return *(const int *)a - *(const int *)b;
-}
-
-/* Closes all but keep[n], which are in order. */
-static void close_between(const int *keep, unsigned n)
-{
-	int from = 0;
-
-	for (unsigned i = 0; i < n; i++) {
-		if (keep[i] > from)
-			close_range((unsigned)from, (unsigned)keep[i] - 1, 0);
-		from = keep[i] + 1;
-	}
-	close_range((unsigned)from, UINT_MAX, 0);
-}
-
 /* Whoever waits for the end of what this process had open is not to wait for the relay. */
 static bool close_others(const struct relay_pair *pairs, unsigned n, int ready)
 {
-	int *keep = mem_alloc((2 * n + 1) * sizeof(*keep)), fd;
+	int *keep = mem_alloc((2 * n + 1) * sizeof(*keep));
 
 	if (!keep)
 		return false;
@@ -165,14 +139,8 @@ static bool close_others(const struct relay_pair *pairs, unsigned n, int ready)
 		keep[2 * i + 1] = pairs[i].kernel;
 	}
 	keep[2 * n] = ready;
-	qsort(keep, 2 * n + 1, sizeof(*keep), by_number);
-	close_between(keep, 2 * n + 1);
+	relay_close_others(keep, 2 * n + 1);
 	mem_free(keep);
-	do
-		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	while (fd >= 0 && fd < STDERR_FILENO);
-	if (fd > STDERR_FILENO)
-		close(fd);
 	return true;
 }
 
@@ -188,17 +156,6 @@ static bool fetch(const struct relay_pair *pairs, unsigned n)
 	return true;
 }
 
-/* Signals are meant for the program. */
-static void block_signals(void)
-{
-	sigset_t set;
-
-	sigfillset(&set);
-	sigdelset(&set, SIGSEGV);
-	sigdelset(&set, SIGBUS);
-	pthread_sigmask(SIG_SETMASK, &set, NULL);
-}
-
 /* In a forked process. */
 static void take_ways(const struct table *t, unsigned which)
 {
@@ -210,28 +167,14 @@ static void take_ways(const struct table *t, unsigned which)
 static __attribute__((noreturn)) void be_relay(const struct table *t, struct relay_pair *pairs,
 					       int ready)
 {
-	block_signals();
+	relay_begin();
 	take_ways(t, 1);
-	setsid();
-	prctl(PR_SET_NAME, "vma-relay");
-	params.select_poll = 0; /* it leaves the processors to others */
-	if (close_others(pairs, t->n, ready) && fetch(pairs, t->n) && write(ready, "", 1) == 1) {
-		close(ready);
-		relay_run(pairs, t->n);
-	}
+	if (close_others(pairs, t->n, ready) && fetch(pairs, t->n))
+		relay_run(pairs, t->n, ready);
 	_exit(0);
 }
 
 /* ---- its start ------------------------------------------------------------------------- */
-
-/* A byte, if it is ready; the end of the file, if it has ended. */
-static bool await_relay(int ready)
-{
-	struct pollfd fd = {.fd = ready, .events = POLLIN};
-	char byte;
-
-	return libc.poll(&fd, 1, START_MAX_MS) == 1 && read(ready, &byte, 1) == 1;
-}
 
 /*
  * Forked by a child that ends at once, so that the program that is executed has no child that it does
@@ -256,11 +199,11 @@ static bool fork_relay(const struct table *t, struct relay_pair *pairs)
 		close(ready[1]);
 		fd.fd = ready[0];
 		if (pid > 0)
-			libc.poll(&fd, 1, START_MAX_MS);
+			libc.poll(&fd, 1, RELAY_START_MS);
 		_exit(0);
 	}
 	close(ready[1]);
-	good = pid > 0 && await_relay(ready[0]);
+	good = pid > 0 && relay_await(ready[0]);
 	close(ready[0]);
 	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;

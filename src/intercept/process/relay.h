@@ -34,11 +34,22 @@ void relay_start(void);
 
 /* ---- relay_run.c: in the relay --------------------------------------------------------- */
 
+#define RELAY_START_MS 5000
+
 struct relay_pair {
 	int local, kernel; /* descriptors; -1: it has ended */
 };
 
-/* Passes bytes until all pairs have ended.  False: there is no memory, nothing was done. */
-bool relay_run(struct relay_pair *pairs, unsigned n);
+/* First: blocks signals, and leaves the session. */
+void relay_begin(void);
+/* Closes all descriptors but keep[n], which it sorts. */
+void relay_close_others(int *keep, unsigned n);
+/*
+ * Passes bytes until all pairs have ended; writes a byte to ready, and closes it, when those that
+ * had arrived are passed.  False: there is no memory, nothing was done.
+ */
+bool relay_run(struct relay_pair *pairs, unsigned n, int ready);
+/* In the process that starts it, which has the other end of ready.  False: there is no relay. */
+bool relay_await(int ready);
 
 #endif

@@ -1,13 +1,77 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "intercept/process/relay.h"
+
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "intercept/process/relay.h"
+#include "base/param.h"
 #include "intercept/wrap.h"
 
 #define BUFFER 65536u
+#define FIRST_ROUNDS 64u
+
+/* ---- its process --------------------------------------------------------------------- */
+
+/* Signals are meant for the program. */
+static void block_signals(void)
+{
+	sigset_t set;
+
+	sigfillset(&set);
+	sigdelset(&set, SIGSEGV);
+	sigdelset(&set, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
+void relay_begin(void)
+{
+	block_signals();
+	setsid();
+	prctl(PR_SET_NAME, "vma-relay");
+	params.select_poll = 0; /* it leaves the processors to others */
+}
+
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+void relay_close_others(int *keep, unsigned n)
+{
+	int from = 0, fd;
+
+	qsort(keep, n, sizeof(*keep), by_number);
+	for (unsigned i = 0; i < n; i++) {
+		if (keep[i] > from)
+			close_range((unsigned)from, (unsigned)keep[i] - 1, 0);
+		from = keep[i] + 1;
+	}
+	close_range((unsigned)from, UINT_MAX, 0);
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd < STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
+bool relay_await(int ready)
+{
+	struct pollfd fd = {.fd = ready, .events = POLLIN};
+	char byte;
+
+	return libc.poll(&fd, 1, RELAY_START_MS) == 1 && read(ready, &byte, 1) == 1;
+}
+
+/* ---- bytes --------------------------------------------------------------------------- */
 
 /* One direction of a pair: what was read waits here until it is written. */
 struct stream {
@@ -65,14 +129,18 @@ static bool pass(struct stream *s, int from, int to)
 	return drain(s, to) && fill(s, from) && drain(s, to);
 }
 
+/* Is its close a reset? */
+static void set_reset(int fd, bool reset)
+{
+	const struct linger at_once = {.l_onoff = reset};
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
 static void end(struct relay_pair *pair, bool reset)
 {
-	const struct linger at_once = {.l_onoff = 1};
-
-	if (reset) {
-		setsockopt(pair->local, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-		setsockopt(pair->kernel, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-	}
+	set_reset(pair->local, reset);
+	set_reset(pair->kernel, reset);
 	close(pair->local);
 	close(pair->kernel);
 	pair->local = pair->kernel = -1;
@@ -124,11 +192,38 @@ static bool prepare(struct pollfd *fds, const struct relay_pair *pairs, const st
 	return any;
 }
 
-bool relay_run(struct relay_pair *pairs, unsigned n)
+/* What has arrived by now: the kernel would have had it before. */
+static void advance_first(struct relay_pair *pair, struct streams *s)
+{
+	int unread = 1;
+
+	for (unsigned i = 0; unread && i < FIRST_ROUNDS && pair->local >= 0; i++) {
+		advance(pair, s);
+		if (pair->local < 0 || s->to_kernel.at < s->to_kernel.end ||
+		    ioctl(pair->local, FIONREAD, &unread))
+			unread = 0;
+	}
+}
+
+/* False: whoever started the relay does not wait for it any more. */
+static bool begin(struct relay_pair *pairs, struct streams *all, unsigned n, int ready)
+{
+	bool good;
+
+	for (unsigned i = 0; i < n; i++) {
+		set_reset(pairs[i].kernel, true); /* if the relay is killed, as the local one */
+		advance_first(&pairs[i], &all[i]);
+	}
+	good = write(ready, "", 1) == 1;
+	close(ready);
+	return good;
+}
+
+bool relay_run(struct relay_pair *pairs, unsigned n, int ready)
 {
 	struct streams *all = mem_zalloc(n * sizeof(*all));
 	struct pollfd *fds = mem_zalloc(2 * n * sizeof(*fds));
-	bool good = all && fds;
+	bool good = all && fds && begin(pairs, all, n, ready);
 
 	while (good && prepare(fds, pairs, all, n)) {
 		if (poll(fds, 2 * n, -1) < 0 && errno != EINTR)

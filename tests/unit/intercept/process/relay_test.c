@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,10 +17,11 @@
 static int left[PAIRS], right[PAIRS];
 static struct relay_pair pairs[PAIRS];
 static pthread_t relay;
+static int ready[2];
 
 static void *run(void *n)
 {
-	assert_true(relay_run(pairs, (unsigned)(uintptr_t)n));
+	assert_true(relay_run(pairs, (unsigned)(uintptr_t)n, ready[1]));
 	return NULL;
 }
 
@@ -45,13 +47,26 @@ static void connect_pair(int *ours, int *theirs)
 	setsockopt(*ours, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
-static void start(unsigned n)
+static void connect_pairs(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		connect_pair(&left[i], &pairs[i].local);
 		connect_pair(&right[i], &pairs[i].kernel);
 	}
+}
+
+static void run_relay(unsigned n)
+{
+	assert_int_equal(pipe(ready), 0);
 	assert_int_equal(pthread_create(&relay, NULL, run, (void *)(uintptr_t)n), 0);
+	assert_true(relay_await(ready[0]));
+	close(ready[0]);
+}
+
+static void start(unsigned n)
+{
+	connect_pairs(n);
+	run_relay(n);
 }
 
 static void finish(unsigned n)
@@ -117,6 +132,21 @@ static void bytes_of_both_directions(void **state)
 	for (unsigned i = 0; i < 2 * PAIRS; i++)
 		pthread_join(senders[i], NULL);
 	finish(PAIRS);
+}
+
+static void what_had_arrived_is_there_when_it_is_ready(void **state)
+{
+	uint8_t bytes[1000] = {0};
+	int there = 0;
+
+	connect_pairs(1);
+	assert_int_equal(send(left[0], bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));
+	run_relay(1);
+	assert_int_equal(ioctl(right[0], FIONREAD, &there), 0);
+	assert_int_equal(there, sizeof(bytes));
+	shutdown(left[0], SHUT_WR);
+	shutdown(right[0], SHUT_WR);
+	finish(1);
 }
 
 static void half_that_ended(void **state)
@@ -208,6 +238,7 @@ static void full(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(bytes_of_both_directions),
+	cmocka_unit_test(what_had_arrived_is_there_when_it_is_ready),
 	cmocka_unit_test(half_that_ended),
 	cmocka_unit_test(resets),
 	cmocka_unit_test(reset_after_the_end),
