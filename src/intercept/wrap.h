@@ -97,6 +97,12 @@ void fork_adopt(void);
  */
 bool fork_stay(void);
 void fork_stay_end(void);
+/*
+ * Forks a process that has copies of this one's memory and descriptors, but none of its sockets, and is no
+ * child of it: no wait(2), and no signal, tells that it has ended.  There run() is called, and must not
+ * return before the process ends.  Its number; -1: there is none.  Signals are blocked.
+ */
+pid_t fork_detached(void (*run)(void *arg), void *arg);
 /* At start: registers our fork handlers. */
 void fork_init(void);
 

@@ -24,10 +24,13 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/image/sections.h"
+#include "base/mem.h"
 #include "base/signals.h"
 #include "base/sys.h"
 #include "intercept/extra.h"
@@ -40,6 +43,9 @@ static int owner_pid EARLY_DATA;
 
 /* Between before_fork() and after_fork_child(). */
 static __thread bool forking;
+
+/* In fork_detached(): the child has no socket of this process, which so does nothing for it. */
+static __thread bool detached;
 
 /* A child of fork() that waits. Any, atomic: 0 again when it has begun. */
 static int waiting EARLY_DATA;
@@ -167,6 +173,8 @@ EARLY_CODE bool fork_is_vfork_child(void)
 EARLY_CODE static void before_fork(void)
 {
 	signals_block();
+	if (detached)
+		return;
 	fork_adopt();
 	sock_fork_prepare();
 	fd_fork_prepare();
@@ -175,9 +183,11 @@ EARLY_CODE static void before_fork(void)
 
 EARLY_CODE static void after_fork_parent(void)
 {
-	forking = false;
-	fd_fork_parent();
-	sock_fork_parent();
+	if (!detached) {
+		forking = false;
+		fd_fork_parent();
+		sock_fork_parent();
+	}
 	signals_unblock();
 }
 
@@ -296,7 +306,8 @@ EARLY_CODE static void after_fork_child(void)
 {
 	forking = false;
 	exit_fork_child();
-	if (!sock_fork_child_may_wait() || (fd_is_used() && !fd_is_wiped())) {
+	if (detached || !sock_fork_child_may_wait() || (fd_is_used() && !fd_is_wiped())) {
+		detached = false;
 		become_child(); /* also: the kernel does not wipe, or there was a call already */
 	} else {
 		keep_exec_pipe();
@@ -323,6 +334,47 @@ EXPORT pid_t _Fork(void)
 		errno = saved;
 	}
 	return pid;
+}
+
+/* ---- a process that this one does not wait for ---------------------------------------- */
+
+#define PARENT_STACK (1u << 20)
+
+struct detached_fork {
+	void (*run)(void *arg);
+	void *arg;
+	pid_t pid;
+};
+
+/* In a process that has our memory and descriptors, while the thread that made it is suspended. */
+static int fork_and_leave(void *arg)
+{
+	struct detached_fork *d = arg;
+
+	detached = true;
+	d->pid = fork();
+	if (d->pid == 0) {
+		d->run(d->arg);
+		_exit(0);
+	}
+	detached = false;
+	return 0;
+}
+
+pid_t fork_detached(void (*run)(void *arg), void *arg)
+{
+	const int shares = CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_VFORK;
+	struct detached_fork d = {run, arg, -1};
+	uint8_t *stack = mem_map(PARENT_STACK);
+	pid_t parent = -1;
+
+	if (stack)
+		parent = clone(fork_and_leave, stack + PARENT_STACK, shares, &d);
+	while (parent > 0 && waitpid(parent, NULL, __WCLONE) < 0 && errno == EINTR)
+		;
+	if (stack)
+		mem_unmap(stack, PARENT_STACK);
+	return d.pid;
 }
 
 EARLY_CODE void fork_init(void)

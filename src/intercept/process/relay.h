@@ -4,8 +4,8 @@
  *
  * A connection through shared memory is nothing that the kernel could serve, or a program without the
  * library, with VMA_LOCAL=0, or of another user than this process had.  When such a program is executed
- * with a descriptor of one, the descriptor becomes that of a connection of the kernel, to a process that
- * is forked for it: the relay.  It passes the bytes of both directions, and ends, or resets, one
+ * with a descriptor of one, or receives one by SCM_RIGHTS, the descriptor becomes that of a connection of
+ * the kernel, to a process that is forked for it: the relay.  It passes the bytes of both directions, and ends, or resets, one
  * connection as the other one ends.
  *
  *	peer <--- shared memory ---> relay <--- loopback ---> the program
@@ -31,6 +31,15 @@
  * with the kernel's connections, which are in no epoll set then.
  */
 void relay_start(void);
+
+/* ---- relay_pass.c ---------------------------------------------------------------------- */
+
+/*
+ * The program sends fd, a local connection, to a process that cannot have it.  Starts a relay, and the
+ * kernel serves the connection from then on, here and in all processes that hold it.  0; -EREMOTE: it
+ * is none, or there can be no relay for it; -errno.
+ */
+int relay_pass(int fd);
 
 /* ---- relay_run.c: in the relay --------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/user.h"
+#include "intercept/process/relay.h"
 #include "intercept/wrap.h"
 #include "sock/share/pass.h"
 
@@ -43,6 +44,8 @@ static int prepare_fd(int fd, int unix_fd, struct rights *rights)
 	if (!ref.sk)
 		return 0;
 	rc = fork_is_vfork_child() ? -EBUSY : sock_pass(ref, unix_fd, rights->ticket);
+	if (rc == -EREMOTE)
+		rc = relay_pass(fd);
 	if (rc == -EREMOTE)
 		warn_once(
 			fd,

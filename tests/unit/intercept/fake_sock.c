@@ -14,6 +14,7 @@
 #include "sock/core/extra/xtreme.h"
 #include "sock/share/exec_inherit.h"
 #include "sock/share/exec_local.h"
+#include "sock/share/pass_local.h"
 #include "sock/share/pass.h"
 #include "sock/wait/epoll.h"
 
@@ -309,6 +310,20 @@ struct sock_ref exec_local_add(int fd, int packed)
 
 void exec_local_done(void)
 {
+}
+
+int pass_local_begin(struct sock_ref ref, struct local_pass *pass)
+{
+	return -EREMOTE;
+}
+
+void pass_local_end(const struct local_pass *pass, bool relayed)
+{
+}
+
+struct sock_ref pass_local_take(int fd, int packed)
+{
+	return (struct sock_ref){NULL, 0};
 }
 
 void sock_fork_prepare(void)

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Relays of connections that are sent by SCM_RIGHTS; see sock/share/pass_local.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/sys.h"
+#include "intercept/process/relay.h"
+#include "intercept/wrap.h"
+#include "sock/move/kernel_pair.h"
+#include "sock/share/exec_local.h"
+#include "sock/share/pass_local.h"
+
+/* What both processes have. */
+struct start {
+	struct local_pass pass;
+	int kernel;   /* the relay's end of the kernel's connection */
+	int ready[2]; /* a pipe */
+	sa_family_t family;
+};
+
+static void be_relay(void *arg)
+{
+	struct start *s = arg;
+	int keep[] = {s->pass.packed, s->kernel, s->ready[1]};
+	struct relay_pair pair = {.kernel = s->kernel};
+	struct sock_ref ref;
+
+	relay_begin();
+	relay_close_others(keep, 3);
+	pair.local = sys_socket(s->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (pair.local < 0)
+		return;
+	ref = pass_local_take(pair.local, s->pass.packed);
+	if (ref.sk && fd_install(pair.local, ref))
+		relay_run(&pair, 1, s->ready[1]);
+}
+
+/* The relay has the connection; or there is none. */
+static bool start_relay(struct start *s)
+{
+	bool good = false;
+	pid_t pid;
+
+	if (pipe2(s->ready, O_CLOEXEC))
+		return false;
+	pid = fork_detached(be_relay, s);
+	close(s->ready[1]);
+	if (pid > 0)
+		good = relay_await(s->ready[0]);
+	if (pid > 0 && !good)
+		kill(pid, SIGKILL);
+	close(s->ready[0]);
+	return good;
+}
+
+static bool relay(struct start *s, const struct sock_addr *name, const struct sock_addr *peer)
+{
+	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+	bool good;
+
+	s->family = name->sa.sa_family;
+	s->kernel = kernel_pair_join(s->pass.twin, name, peer);
+	if (s->kernel < 0) {
+		log_debug("no connection of the kernel to a relay: %s",
+			  strerrordesc_np(-s->kernel));
+		return false;
+	}
+	fd_fresh(s->kernel);
+	if (s->pass.how >= 0)
+		sys_shutdown(s->pass.twin, s->pass.how);
+	good = start_relay(s);
+	close(s->kernel);
+	if (!good)
+		sys_connect(s->pass.twin, &nobody, sizeof(nobody));
+	return good;
+}
+
+static int pass(struct sock_ref ref, const struct sock_addr *name, const struct sock_addr *peer)
+{
+	struct start s;
+	int rc = pass_local_begin(ref, &s.pass);
+	bool good;
+
+	if (rc)
+		return rc;
+	fd_fresh(s.pass.packed);
+	fd_fresh(s.pass.twin);
+	good = relay(&s, name, peer);
+	pass_local_end(&s.pass, good);
+	close(s.pass.packed);
+	close(s.pass.twin);
+	return good ? 0 : -EREMOTE;
+}
+
+int relay_pass(int fd)
+{
+	struct sock_addr name = {.len = sizeof(name.in6)}, peer = {.len = sizeof(peer.in6)};
+	struct sock_ref ref = sock_get(fd);
+	int rc;
+
+	if (!ref.sk || !exec_local_is_one(ref) || getsockname(fd, &name.sa, &name.len) ||
+	    getpeername(fd, &peer.sa, &peer.len))
+		return -EREMOTE;
+	signals_block(); /* the program's handlers would run in the relay, too */
+	rc = pass(ref, &name, &peer);
+	signals_unblock();
+	if (!rc)
+		log_info(
+			"Descriptor %d, a connection through shared memory (VMA_LOCAL), goes to a process "
+			"that cannot use it: another process relays it",
+			fd);
+	return rc;
+}
