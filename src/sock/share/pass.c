@@ -143,7 +143,7 @@ int sock_pass(struct sock_ref ref, int unix_fd, uint64_t ticket)
 	bool is_conn = is_connection(so); /* a guess: no lock is held */
 	int stopped = 0, rc = 0;
 
-	if (is_conn && !pass_peer_is_ours(unix_fd))
+	if (is_conn && !pass_peer_is_ours(unix_fd, so->verdict == VERDICT_LOCAL))
 		return -EREMOTE;
 	if (is_receiving_listener(so))
 		stopped = stop_receiving(ref);

@@ -24,7 +24,7 @@
  * destination is unknown; ticket: of the message, see pass_ticket(). 0: the kernel serves
  * it; 1: it is in transit, and pass_done() has to follow; -EBUSY: it has unread data, or
  * other processes hold it, and the kernel does not know of that; -EREMOTE: a connection,
- * but not every process at the other end has the library; -EAGAIN: called from within
+ * but not every process at the other end can have it; -EAGAIN: called from within
  * another call; other errors of a twin that cannot be marked, or of missing memory.
  */
 int sock_pass(struct sock_ref ref, int unix_fd, uint64_t ticket);
@@ -44,9 +44,9 @@ struct sock_ref pass_take(int fd, bool peek);
 
 /*
  * Does every process that can receive from the other end of this unix(7) socket have the
- * library, the same user and our network namespace? Searches the user's processes now and
- * then.
+ * library, the same user and our network namespace; and (local) VMA_LOCAL=1? Searches the user's
+ * processes now and then.
  */
-bool pass_peer_is_ours(int unix_fd);
+bool pass_peer_is_ours(int unix_fd, bool local);
 
 #endif

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/param/param_env.h"
 #include "base/sys.h"
 #include "sock/core/inet_sock.h"
 #include "sock/share/pass.h"
@@ -24,9 +25,10 @@
 /* An end is not searched for again for this many times the duration of a search. */
 #define COST_FACTOR 100
 
-/* Ends that were found good a short while ago. */
+/* Ends that were found good a short while ago; local: also for local connections. */
 static struct {
 	uint64_t inode;
+	bool local;
 	nsec_t until;
 } known[REMEMBERED];
 
@@ -113,8 +115,9 @@ static bool file_in(const char *line, unsigned long *from, unsigned long *to, ch
 	return true;
 }
 
-/* Calls fn for each line of a process's maps, until fn returns true. */
-static bool find_line(const char *path, bool (*fn)(const char *line, void *arg), void *arg)
+/* Calls fn for each line of a file of /proc, which ends so, until fn returns true. */
+static bool find_line(const char *path, char end, bool (*fn)(const char *line, void *arg),
+		      void *arg)
 {
 	char buf[4096], line[LINE_MAX_];
 	int fd = sys_fd_hide(sys_open(path, O_RDONLY | O_CLOEXEC, 0));
@@ -126,7 +129,7 @@ static bool find_line(const char *path, bool (*fn)(const char *line, void *arg),
 		return false;
 	while (!found && (n = sys_read(fd, buf, sizeof(buf))) > 0) {
 		for (ssize_t i = 0; i < n && !found; i++) {
-			if (buf[i] != '\n') {
+			if (buf[i] != end) {
 				if (at < sizeof(line) - 1)
 					line[at++] = buf[i];
 				continue;
@@ -149,6 +152,7 @@ static bool is_ours(const char *line, void *arg)
 
 struct wanted {
 	char file[LINE_MAX_];
+	bool local; /* with VMA_LOCAL=1 */
 };
 
 static bool is_wanted(const char *line, void *arg)
@@ -158,6 +162,28 @@ static bool is_wanted(const char *line, void *arg)
 	char file[LINE_MAX_];
 
 	return file_in(line, &from, &to, file) && !strcmp(file, wanted->file);
+}
+
+/* Is line the variable? arg: its value. */
+static bool is_local_variable(const char *line, void *arg)
+{
+	char *const env[] = {(char *)(uintptr_t)line, NULL};
+
+	if (strncmp(line, "VMA_LOCAL=", strlen("VMA_LOCAL=")) != 0)
+		return false;
+	*(bool *)arg = param_switch_in("VMA_LOCAL", env);
+	return true;
+}
+
+/* Has the process, which has the library, local connections? */
+static bool has_local(const char *pid)
+{
+	bool local = param_switch_in("VMA_LOCAL", NULL);
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%s/environ", pid);
+	(void)find_line(path, 0, is_local_variable, &local);
+	return local;
 }
 
 /*
@@ -177,10 +203,10 @@ static bool is_like_us(int proc, const char *pid, struct wanted *wanted)
 	if (!stat_at(proc, path, &st) || !stat_at(proc, "self/ns/net", &own) ||
 	    st.st_ino != own.st_ino)
 		return false;
-	if (!wanted->file[0] && !find_line("/proc/self/maps", is_ours, wanted->file))
+	if (!wanted->file[0] && !find_line("/proc/self/maps", '\n', is_ours, wanted->file))
 		return false;
 	snprintf(path, sizeof(path), "/proc/%s/maps", pid);
-	return find_line(path, is_wanted, wanted);
+	return find_line(path, '\n', is_wanted, wanted) && (!wanted->local || has_local(pid));
 }
 
 /* ---- all of them ------------------------------------------------------------------- */
@@ -266,9 +292,9 @@ static bool listener_is_ours(int proc, int unix_fd, struct search *search)
 	return is_like_us(proc, pid, &search->wanted);
 }
 
-static bool search_all(int unix_fd, int64_t peer)
+static bool search_all(int unix_fd, int64_t peer, bool local)
 {
-	struct search search = {.found = false};
+	struct search search = {.wanted.local = local};
 	int proc = sys_fd_hide(sys_open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
 	bool ours;
 
@@ -285,19 +311,20 @@ static bool search_all(int unix_fd, int64_t peer)
 
 /* ---- what is remembered ------------------------------------------------------------ */
 
-static bool is_known(uint64_t inode)
+static bool is_known(uint64_t inode, bool local)
 {
 	bool is = false;
 
 	if (!control_lock())
 		return false;
 	for (unsigned i = 0; i < REMEMBERED; i++)
-		is |= known[i].inode == inode && clock_now() < known[i].until;
+		is |= known[i].inode == inode && known[i].local >= local &&
+		      clock_now() < known[i].until;
 	control_unlock();
 	return is;
 }
 
-static void remember(uint64_t inode, nsec_t began)
+static void remember(uint64_t inode, bool local, nsec_t began)
 {
 	nsec_t now = clock_now();
 	unsigned oldest = 0;
@@ -309,11 +336,12 @@ static void remember(uint64_t inode, nsec_t began)
 			oldest = i;
 	}
 	known[oldest].inode = inode;
+	known[oldest].local = local;
 	known[oldest].until = now + FRESH_MIN + COST_FACTOR * (now - began);
 	control_unlock();
 }
 
-bool pass_peer_is_ours(int unix_fd)
+bool pass_peer_is_ours(int unix_fd, bool local)
 {
 	socklen_t len = sizeof(int);
 	nsec_t began = clock_now();
@@ -324,11 +352,11 @@ bool pass_peer_is_ours(int unix_fd)
 	if (sys_getsockopt(unix_fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) || domain != AF_UNIX ||
 	    !stat_at(unix_fd, "", &st))
 		return false;
-	if (is_known(st.st_ino))
+	if (is_known(st.st_ino, local))
 		return true;
 	peer = peer_of(st.st_ino);
-	if (peer < 0 || !search_all(unix_fd, peer))
+	if (peer < 0 || !search_all(unix_fd, peer, local))
 		return false;
-	remember(st.st_ino, began);
+	remember(st.st_ino, local, began);
 	return true;
 }

@@ -46,6 +46,7 @@ alike ends "the receiver closes, resets, is killed" "[(b'', 'end'), (b'', 'reset
 alike peer "the peer resets, closes" "b'sent\\n' b'here\\n' b\"(b'', 'reset')\\n\" b'sent\\n' b'here\\n' b\"(b'', 'end')\\n\""
 alike sender "the sender is killed" "b'alone\\n' 100"
 alike ours "a receiver with the library has it first" "b'here\\n' b'has it\\n' b'twice\\n' 10"
+alike off "a receiver with the library and VMA_LOCAL=0" 100
 alike restarts "the server's port is free" "b'bound\\n'"
 asks "$lib" relay
 check "the relay is killed: both sides get a reset" said "b'has it\\n' b\"(b'', 'reset')\\n\" (b'', 'reset')"
