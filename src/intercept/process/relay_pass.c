@@ -58,13 +58,13 @@ static bool start_relay(struct start *s)
 	return good;
 }
 
-static bool relay(struct start *s, const struct sock_addr *name, const struct sock_addr *peer)
+static bool relay(struct start *s)
 {
 	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 	bool good;
 
-	s->family = name->sa.sa_family;
-	s->kernel = kernel_pair_join(s->pass.twin, name, peer);
+	s->family = s->pass.name.sa.sa_family;
+	s->kernel = kernel_pair_join(s->pass.twin, &s->pass.name, &s->pass.peer);
 	if (s->kernel < 0) {
 		log_debug("no connection of the kernel to a relay: %s",
 			  strerrordesc_np(-s->kernel));
@@ -80,7 +80,7 @@ static bool relay(struct start *s, const struct sock_addr *name, const struct so
 	return good;
 }
 
-static int pass(struct sock_ref ref, const struct sock_addr *name, const struct sock_addr *peer)
+static int pass(struct sock_ref ref)
 {
 	struct start s;
 	int rc = pass_local_begin(ref, &s.pass);
@@ -90,7 +90,7 @@ static int pass(struct sock_ref ref, const struct sock_addr *name, const struct 
 		return rc;
 	fd_fresh(s.pass.packed);
 	fd_fresh(s.pass.twin);
-	good = relay(&s, name, peer);
+	good = relay(&s);
 	pass_local_end(&s.pass, good);
 	close(s.pass.packed);
 	close(s.pass.twin);
@@ -99,15 +99,13 @@ static int pass(struct sock_ref ref, const struct sock_addr *name, const struct 
 
 int relay_pass(int fd)
 {
-	struct sock_addr name = {.len = sizeof(name.in6)}, peer = {.len = sizeof(peer.in6)};
 	struct sock_ref ref = sock_get(fd);
 	int rc;
 
-	if (!ref.sk || !exec_local_is_one(ref) || getsockname(fd, &name.sa, &name.len) ||
-	    getpeername(fd, &peer.sa, &peer.len))
+	if (!ref.sk || !exec_local_is_one(ref))
 		return -EREMOTE;
 	signals_block(); /* the program's handlers would run in the relay, too */
-	rc = pass(ref, &name, &peer);
+	rc = pass(ref);
 	signals_unblock();
 	if (!rc)
 		log_info(

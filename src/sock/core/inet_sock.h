@@ -475,6 +475,11 @@ static inline struct sock_ref sock_ref_of(struct inet_sock *so)
  */
 int sock_leave(struct inet_sock *so, enum verdict reason);
 /*
+ * The same for a connection that is exported, and that the twin now has.  It stays exported to the end:
+ * calls of other threads wait, and do not take it for a socket that was never connected.
+ */
+int sock_leave_exported(struct inet_sock *so, enum verdict reason);
+/*
  * holder of home, or known to no other thread: another process has the socket from now on, and
  * its calls fetch it.
  */

@@ -296,6 +296,14 @@ void sock_close(struct sock_ref ref)
 
 int sock_leave(struct inet_sock *so, enum verdict reason)
 {
+	control_assert_held();
+	if (!sock_is_gone(so) && so->inet == INET_TCP && sock_is_exported(&so->sk))
+		return -EBUSY; /* the kernel does not know the connection */
+	return sock_leave_exported(so, reason);
+}
+
+int sock_leave_exported(struct inet_sock *so, enum verdict reason)
+{
 	const struct sock_kind *kind = sock_kind_of(so);
 	char why[RULES_TEXT];
 	bool tells = false;
@@ -304,8 +312,8 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 	control_assert_held();
 	if (sock_is_gone(so))
 		return 0;
-	if (sock_is_connection(so) || (so->inet == INET_TCP && sock_is_exported(&so->sk)))
-		return -EBUSY; /* the kernel does not know the connection */
+	if (sock_is_connection(so))
+		return -EBUSY;
 	if (!udp_lingers(so)) {
 		/* Where no call is left that could fail, strict says it aloud. */
 		rules_verdict_text(reason, rules_last(so), why);

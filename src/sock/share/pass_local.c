@@ -58,6 +58,8 @@ static int pack(struct inet_sock *so, struct local_pass *pass)
 		.packed = sys_fcntl(so->sharing->memfd, F_DUPFD_CLOEXEC, 0),
 		.twin = sys_fcntl(sock_twin(&so->sk), F_DUPFD_CLOEXEC, 0),
 		.how = shut_of(so),
+		.name = sock_addr_of(so, &so->local),
+		.peer = sock_addr_of(so, &so->remote),
 	};
 	if (pass->packed >= 0 && pass->twin >= 0)
 		return 0;
@@ -93,8 +95,7 @@ static void leave(struct inet_sock *so)
 		shared_left(share_sink(), s, true);
 		shared_drop(share_sink(), s);
 	} else {
-		sock_set_events(so, 0);
-		(void)sock_leave(so, VERDICT_PASSED);
+		(void)sock_leave_exported(so, VERDICT_PASSED);
 	}
 	share_wake_waiters();
 }

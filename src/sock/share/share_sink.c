@@ -89,9 +89,7 @@ static void sink_leave(struct share_sink *sink, struct shared *s)
 
 	control_assert_held();
 	control_assert_no_ring();
-	if (!s->member)
-		sock_set_events(so, 0);
-	(void)(shared_is_away(s) ? sock_leave : kernel_handover)(so, reason);
+	(void)(shared_is_away(s) ? sock_leave_exported : kernel_handover)(so, reason);
 	share_wake_waiters();
 }
 

@@ -12,7 +12,7 @@ export VMA_LOCAL=1
 port=7000
 # Where any user can read it.
 cp tests/scenario/local/local_pass.py $netns_tmp && chmod 644 $netns_tmp/local_pass.py || die "no copy"
-ends() { echo /usr/bin/python3 $netns_tmp/local_pass.py "$@"; }
+ends() { echo /usr/bin/python3 -u $netns_tmp/local_pass.py "$@"; }
 relays() { pgrep -x vma-relay; }
 
 # asks LIB WORD COMMAND...: what the client of a new server says; both run by the command.
@@ -23,7 +23,12 @@ asks() {
 	netns_run s "$1" timeout 30 "${@:3}" $(ends client $port $2) > $netns_tmp/said
 	{ kill -KILL $server; wait $server; } 2> /dev/null
 }
-said() { [[ $(tr '\n' ' ' < $netns_tmp/said) == "$1 " ]] || { echo "     it says: $(< $netns_tmp/said)"; return 1; }; }
+said() {
+	[[ $(tr '\n' ' ' < $netns_tmp/said) == "$1 " ]] && return
+	echo "     it says: $(< $netns_tmp/said)"
+	echo "     the server: $(< $netns_tmp/server)"
+	return 1
+}
 
 # alike WORD WHAT TEXT: the kernel shows the text, and so do we, by a relay.
 alike() {
