@@ -630,6 +630,8 @@ void sock_set_nonblock(struct sock_ref ref, bool nonblock)
 
 int sock_set_async(struct sock_ref ref, int fd, bool on)
 {
+	fake.n_async++;
+	fake.async = on ? fd : -fd;
 	return 0;
 }
 
@@ -649,6 +651,10 @@ void sock_unprivileged(void)
 
 int sock_to_kernel(struct sock_ref ref, enum verdict reason)
 {
+	errno = EXDEV;
+	fake.verdict = reason;
+	if (ref.sk == fake.stays)
+		return -EISCONN;
 	fake.to_kernel++;
 	fake_leave(ref.sk);
 	return 0;

@@ -24,6 +24,7 @@ struct fake {
 	bool sock_pass_fails;	   /* sock_pass() fails */
 	int sock_pass_fails_after; /* it fails after this many successes; 0: never */
 	bool in_transit;	   /* sock_pass() marks sockets as in transit */
+	struct sock *stays;	   /* sock_to_kernel() fails for it */
 	struct sock_ref listener;  /* connections wait there, as xtreme_poll() tells */
 	struct sock_ref arrives;   /* pass_take() */
 	unsigned n_rings;	   /* of all sockets: numbers 5, 6... */
@@ -42,6 +43,7 @@ struct fake {
 	int n_closed;
 	unsigned kept, n_freed; /* rooms */
 	int to_kernel, passed;
+	int n_async, async; /* calls of sock_set_async(); the last one: fd, negative: off */
 	int way, n_sent, n_unsent;
 	uint64_t tickets, sent, unsent;
 	bool peek;
