@@ -3,11 +3,14 @@
  * A forked child that is taken over: it sends anything on its channel, with any descriptors, in any
  * order, and ends as it likes. Its parent goes on with what the child does not share: connections
  * that echo, and calls that need the control lock. Nothing of a child is left when it has ended.
+ * The child itself sees that a message which no state makes legal ends its channel, and that nothing
+ * comes about sockets that it does not share.
  *
  *	HOSTILE_CHILDREN=20000 hostile_child_test	children, each with a seed (150)
  *	HOSTILE_SEED=n					that one alone
  */
 #include <errno.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -26,6 +29,15 @@
 #define FLOODERS 3	     /* processes */
 #define FLOODED NSEC_PER_SEC /* how long */
 #define MAGIC 0x766d616cu
+#define SHARED 4      /* sockets that a child shares: the last ones, see open_shared() */
+#define BEYOND 4      /* numbers of sockets that it does not share: the parent's echo */
+#define END_MAX 10000 /* msec until a channel has ended */
+
+/* How a child ends that has seen what must not be. */
+enum {
+	CHILD_ENDURES = 20, /* its channel outlives an illegal message */
+	CHILD_STEALS = 21,  /* it got something of a socket that it does not share */
+};
 
 /* ---- the child: system calls only, it has nothing of the library -------------------------- */
 
@@ -34,7 +46,17 @@ struct child {
 	int channel;
 	uint64_t last_id;
 	int kept[KEPT];
+	bool careful;	 /* it sends what may be legal, most of the time */
+	bool reroutes;	 /* ... MESSAGE_REROUTE, often */
+	unsigned closed; /* bit i: it has closed last_id - i */
+	bool rerouted;	 /* what is illegal does not end its channel any more */
+	bool pending;	 /* a MESSAGE_PENDING came, which it may answer */
 };
+
+static void end_child(int status)
+{
+	sys_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
 
 static unsigned any(struct child *c, unsigned n)
 {
@@ -74,7 +96,8 @@ static int make_descriptor(struct child *c)
 	}
 }
 
-static void say(const struct child *c, const void *bytes, size_t size, const int *fds, unsigned n)
+/* Has it been sent? */
+static bool say(const struct child *c, const void *bytes, size_t size, const int *fds, unsigned n)
 {
 	union {
 		struct cmsghdr head;
@@ -91,19 +114,112 @@ static void say(const struct child *c, const void *bytes, size_t size, const int
 		control.head.cmsg_len = CMSG_LEN(n * sizeof(int));
 		memcpy(CMSG_DATA(&control.head), fds, n * sizeof(int));
 	}
-	(void)sys_sendmsg(c->channel, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return sys_sendmsg(c->channel, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
+}
+
+static unsigned any_kind(struct child *c)
+{
+	static const enum message_kind usual[] = {MESSAGE_REQUEST, MESSAGE_ACK,
+						  MESSAGE_NACK,	   MESSAGE_JOIN,
+						  MESSAGE_PENDING, MESSAGE_RECEIVED};
+	/* Legal for most of the sockets. */
+	static const enum message_kind careful[] = {MESSAGE_REQUEST,   MESSAGE_REQUEST,
+						    MESSAGE_INVENTORY, MESSAGE_LATE,
+						    MESSAGE_CLOSED,    MESSAGE_LOST};
+
+	if (c->reroutes && !any(c, 4))
+		return MESSAGE_REROUTE;
+	if (c->careful && any(c, 8))
+		return careful[any(c, 6)];
+	if (any(c, 4))
+		return usual[any(c, 6)];
+	return any(c, 8) ? any(c, MESSAGE_KINDS + 2) : (unsigned)c->random;
+}
+
+static uint64_t any_id(struct child *c)
+{
+	if (!any(c, 16))
+		return any(c, 2) ? c->random : 1 + any(c, (unsigned)c->last_id);
+	return any(c, 12) ? c->last_id - any(c, SHARED) : c->last_id + 1 + any(c, BEYOND);
+}
+
+static bool has_closed(const struct child *c, uint64_t id)
+{
+	return c->last_id - id < SHARED && c->closed >> (c->last_id - id) & 1;
+}
+
+/* Whatever the parent does with its sockets at this moment. */
+static bool is_illegal(const struct child *c, const struct message *m)
+{
+	const struct message_rule *rule = &message_rules[m->kind];
+
+	if (m->kind >= MESSAGE_KINDS || !rule->name || m->kind == MESSAGE_CLAIM)
+		return true;
+	if (rule->of_channel)
+		return false;
+	return m->id > c->last_id || (has_closed(c, m->id) && !rule->closed) ||
+	       (m->kind == MESSAGE_PENDING && m->flags > MESSAGE_HOPS_MAX) ||
+	       (m->kind == MESSAGE_RECEIVED && !c->pending);
+}
+
+static void note(struct child *c, const struct message *m)
+{
+	if ((m->kind == MESSAGE_CLOSED || m->kind == MESSAGE_LOST) && c->last_id - m->id < SHARED)
+		c->closed |= 1u << (c->last_id - m->id);
+	c->rerouted |= m->kind == MESSAGE_REROUTE;
+}
+
+/* Answers correctly now and then, or its channel would soon end.  False: it has ended. */
+static bool listen_once(struct child *c)
+{
+	char control[CMSG_SPACE(4 * sizeof(int))] __attribute__((aligned(8)));
+	struct message m;
+	struct iovec iov = {&m, sizeof(m)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control,
+			     .msg_controllen = sizeof(control)};
+	const struct cmsghdr *cmsg;
+	struct message answer;
+	ssize_t n;
+	int fd;
+
+	n = sys_recvmsg(c->channel, &msg, MSG_DONTWAIT);
+	if (n != sizeof(m))
+		return n == -EAGAIN;
+	cmsg = CMSG_FIRSTHDR(&msg);
+	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS) {
+		memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
+		keep(c, fd);
+	}
+	if (m.id > c->last_id)
+		end_child(CHILD_STEALS);
+	c->pending |= m.kind == MESSAGE_PENDING;
+	answer = (struct message){MAGIC, MESSAGE_ACK, m.id, 0};
+	if (m.kind == MESSAGE_EXPORT && any(c, 3))
+		say(c, &answer, sizeof(answer), NULL, 0);
+	return true;
+}
+
+static void expect_end(struct child *c)
+{
+	struct pollfd pfd = {.fd = c->channel, .events = POLLIN};
+
+	while (listen_once(c)) {
+		if (sys_call(SYS_poll, &pfd, 1, END_MAX, 0, 0, 0) <= 0)
+			end_child(CHILD_ENDURES);
+	}
 }
 
 static void say_anything(struct child *c)
 {
-	static const enum message_kind usual[] = {MESSAGE_REQUEST, MESSAGE_ACK, MESSAGE_NACK,
-						  MESSAGE_JOIN, MESSAGE_PENDING};
 	struct message m = {.magic = MAGIC};
 	int fds[4], made = -1;
 	unsigned n = 0;
+	bool whole = any(c, 20);
 
-	m.kind = any(c, 4) ? usual[any(c, 5)] : any(c, MESSAGE_KINDS + 2);
-	m.id = any(c, 8) ? 1 + any(c, (unsigned)c->last_id + 1) : c->random;
+	m.kind = any_kind(c);
+	m.id = any_id(c);
 	m.flags = any(c, 4) ? any(c, 4) : c->random;
 	if (!any(c, 20))
 		m.magic = (uint32_t)c->random;
@@ -115,35 +231,14 @@ static void say_anything(struct child *c)
 		if (fds[i] < 0)
 			n = i;
 	}
-	say(c, &m, any(c, 20) ? sizeof(m) : any(c, sizeof(m)), fds, n);
+	if (say(c, &m, whole ? sizeof(m) : any(c, sizeof(m)), fds, n) && whole &&
+	    m.magic == MAGIC && m.id) {
+		note(c, &m);
+		if (is_illegal(c, &m) && !c->rerouted)
+			expect_end(c);
+	}
 	if (made >= 0)
 		sys_close(made);
-}
-
-/* Answers correctly now and then, or its channel would soon end. */
-static void listen_once(struct child *c)
-{
-	char control[CMSG_SPACE(4 * sizeof(int))] __attribute__((aligned(8)));
-	struct message m;
-	struct iovec iov = {&m, sizeof(m)};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control,
-			     .msg_controllen = sizeof(control)};
-	const struct cmsghdr *cmsg;
-	struct message answer;
-	int fd;
-
-	if (sys_recvmsg(c->channel, &msg, MSG_DONTWAIT) != sizeof(m))
-		return;
-	cmsg = CMSG_FIRSTHDR(&msg);
-	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS) {
-		memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
-		keep(c, fd);
-	}
-	answer = (struct message){MAGIC, MESSAGE_ACK, m.id, 0};
-	if (m.kind == MESSAGE_EXPORT && any(c, 3))
-		say(c, &answer, sizeof(answer), NULL, 0);
 }
 
 static void child_main(struct child *c)
@@ -151,7 +246,12 @@ static void child_main(struct child *c)
 	unsigned n = any(c, MESSAGES);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* Also the parent's end of the channel, which would hide that the parent closes it. */
+	sys_call(SYS_close_range, 3, c->channel - 1, 0, 0, 0, 0);
+	sys_call(SYS_close_range, c->channel + 1, ~0u, 0, 0, 0, 0);
 	memset(c->kept, -1, sizeof(c->kept));
+	c->careful = any(c, 2);
+	c->reroutes = !any(c, 4);
 	while (n--) {
 		say_anything(c);
 		if (any(c, 2))
@@ -161,7 +261,7 @@ static void child_main(struct child *c)
 	}
 	if (any(c, 2))
 		sys_call(SYS_kill, sys_getpid(), SIGKILL, 0, 0, 0, 0);
-	sys_call(SYS_exit_group, 0, 0, 0, 0, 0, 0);
+	end_child(0);
 }
 
 /* ---- the parent --------------------------------------------------------------------------- */
@@ -273,6 +373,7 @@ static void live_beside_child(uint64_t seed)
 	struct tsock listener;
 	struct duo echo;
 	unsigned i = 0;
+	int status;
 	pid_t pid;
 
 	open_shared(&shared);
@@ -282,7 +383,12 @@ static void live_beside_child(uint64_t seed)
 	do {
 		duo_talk(&echo, 1);
 		use_shared(&shared, i++);
-	} while (waitpid(pid, NULL, WNOHANG) == 0);
+	} while (waitpid(pid, &status, WNOHANG) == 0);
+	if (status && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)) {
+		fprintf(stderr, "seed %llu: the child ended with %#x\n", (unsigned long long)seed,
+			status);
+		abort();
+	}
 	duo_talk(&echo, 3);
 	close_shared(&shared);
 	duo_close(&echo);
