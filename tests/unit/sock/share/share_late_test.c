@@ -210,10 +210,11 @@ static void test_without_memory_a_frame_is_not_taken(void **state)
 	pkt_free(pkt);
 }
 
+/* The channel is one for both: the parent sends when the child has ended. */
 static void test_a_forked_child_forgets_the_frames_of_its_parent(void **state)
 {
-	int status;
-	pid_t pid;
+	pid_t pid, ended = 0;
+	int status = -1;
 
 	SEND({
 		post(channel->serial, 1, "the parent's");
@@ -224,8 +225,9 @@ static void test_a_forked_child_forgets_the_frames_of_its_parent(void **state)
 			expect_nothing();
 			_exit(0);
 		}
+		ended = waitpid(pid, &status, 0);
 	});
-	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(ended, pid);
 	assert_int_equal(status, 0);
 	expect(1, ARRAY("the parent's"), 1);
 }
