@@ -363,7 +363,6 @@ int local_connect_wait(struct sock_ref ref, const struct sock_call *call)
 {
 	int rc;
 
-	control_assert_held();
 	if (call->dontwait)
 		return -EINPROGRESS;
 	rc = (int)sock_wait_loop(*call, SOCK_WAIT_COLD, connect_try, NULL, inet_of(ref.sk));

@@ -285,6 +285,7 @@ ssize_t local_nothing_read(struct inet_sock *so, ssize_t rc);
 /* Control lock: the address that the kernel would send from.  False: it would not send, or not here. */
 bool local_find_source(const struct inet_sock *so, const struct endpoint *to, struct inaddr *src);
 int local_connect(struct inet_sock *so, const struct endpoint *to);
+/* No lock. */
 int local_connect_wait(struct sock_ref ref, const struct sock_call *call);
 /*
  * holder: it is an unconnected TCP socket again, as connect(2) with AF_UNSPEC.  One that other threads
