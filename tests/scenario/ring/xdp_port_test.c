@@ -831,24 +831,44 @@ static void test_the_wait_for_the_carrier_has_an_end(void **state)
 	set_peer("up");
 }
 
+/* Hidden ones, too. */
+static unsigned open_descriptors(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 2048; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
 static void test_open_and_close_leave_no_descriptor(void **state)
 {
 	struct fixture *f = *state;
-	int before, after;
+	unsigned before;
 
 	close_port(f);
-	before = dup(0);
+	before = open_descriptors();
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(port_xdp_open(f->ifindex, &f->port, f->why), 0);
 		if (f->port->ops->open_queue(f->port, &f->q, f->why))
 			fail_msg("%s", f->why);
 		close_port(f);
+		assert_int_equal(open_descriptors(), before);
 	}
-	after = dup(0);
-	assert_int_equal(after, before + 1);
-	assert_int_equal(fcntl(512, F_GETFD), -1); /* and it is not hidden */
-	close(before);
-	close(after);
+}
+
+/* What the program reads of the interface, and what nobody on the wire may know. */
+static void test_the_program_knows_its_interface(void **state)
+{
+	const struct fixture *f = *state;
+	const struct xdp_port *port = container_of(f->port, struct xdp_port, base);
+	uint8_t mac[6];
+
+	memcpy(mac, &port->conf->mac_lo, 4);
+	memcpy(mac + 4, &port->conf->mac_hi, 2);
+	assert_memory_equal(mac, f->port->mac, 6);
+	assert_int_equal(port->conf->udp_max, f->port->mtu);
+	assert_true(port->conf->seed);
 }
 
 static void test_this_process_has_it_already(void **state)
@@ -1080,6 +1100,7 @@ static const struct CMUnitTest tests[] = {
 	AFTER(test_the_process_that_attaches_waits_for_the_carrier, setup),
 	AFTER(test_the_wait_for_the_carrier_has_an_end, setup),
 	AFTER(test_open_and_close_leave_no_descriptor, setup),
+	AFTER(test_the_program_knows_its_interface, setup),
 	AFTER(test_this_process_has_it_already, setup),
 	AFTER(test_a_process_that_does_not_answer_is_named, setup),
 	AFTER(test_a_killed_process_gives_the_interface_back_at_once, setup),
