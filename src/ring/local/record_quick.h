@@ -161,6 +161,69 @@ record_ring_look_at_once(const struct record_ring_reader *r, struct record_seen 
 	return __builtin_expect(record_ring_cells(seen->len) == n && seen->len <= RECORD_MAX, 1);
 }
 
+/*
+ * Reader: records one after another, which record_ring_run_look() finds, and record_ring_run_next() takes; in one
+ * piece of memory, also while some are kept.  Those that were taken are kept (record_ring_keep()) before
+ * record_ring_run_end() consumes them.
+ */
+struct record_run {
+	const uint64_t *word; /* of the next one */
+	uint8_t *at;
+	uint64_t next; /* its position */
+	uint64_t end;  /* the run does not go on from here */
+	uint64_t lap;
+};
+
+/* False: leave it to the functions of record_ring.h. */
+static inline bool record_ring_run_begin(const struct record_ring_reader *r, struct record_run *run)
+{
+	uint64_t end = (r->next | r->mask) + 1, most = r->head + r->cells, cell = r->next & r->mask;
+
+	if (unlikely(r->broken | r->peeked | r->any_dead) || unlikely(r->n_holes))
+		return false;
+	end = end < most ? end : most;
+	*run = (struct record_run){
+		.word = &r->words[cell],
+		.at = r->data + cell * RECORD_CELL,
+		.next = r->next,
+		.end = end < r->stop ? end : r->stop,
+		.lap = make_word(lap_at(r->shift, r->next), RECORD_COMMITTED, 0, 0) >> TAIL_SHIFT,
+	};
+	return true;
+}
+
+/* False: the run ends. */
+static inline __attribute__((always_inline)) bool record_ring_run_look(const struct record_run *run,
+								       struct record_seen *seen)
+{
+	/* acquire: pairs with record_commit(): what a committed record has, and all before it */
+	uint64_t word = __atomic_load_n(run->word, __ATOMIC_ACQUIRE);
+	uint64_t n = word >> WRITER_BITS & ((1u << CELLS_BITS) - 1);
+
+	seen->end = run->next + n;
+	if (unlikely(word >> TAIL_SHIFT != run->lap) || unlikely(seen->end > run->end))
+		return false;
+	seen->at = (const void *)run->at;
+	seen->len = __atomic_load_n(&seen->at->len, __ATOMIC_RELAXED);
+	return __builtin_expect(record_ring_cells(seen->len) == n && seen->len <= RECORD_MAX, 1);
+}
+
+static inline __attribute__((always_inline)) void
+record_ring_run_next(struct record_run *run, const struct record_seen *seen)
+{
+	uint64_t n = seen->end - run->next;
+
+	run->word += n;
+	run->at += n * RECORD_CELL;
+	run->next = seen->end;
+}
+
+static inline void record_ring_run_end(struct record_ring_reader *r, const struct record_run *run)
+{
+	r->next = run->next;
+	r->pause = 0;
+}
+
 /* Its header, read once. */
 static inline struct record_header record_ring_seen_header(const struct record_seen *seen)
 {
