@@ -90,18 +90,22 @@ static inline bool is_late(const struct notice_reader *r, uint64_t seen)
 static __attribute__((noinline)) uint32_t take_many(const struct notice_reader *r, uint64_t seen,
 						    uint64_t posted, notice_fn fn, void *arg)
 {
-	uint16_t slots[NOTICE_SLOTS];
-	uint32_t n = (uint32_t)(posted - seen), calls = 0;
+	uint16_t slots[NOTICE_SLOTS]; /* without those that follow an equal one */
+	uint32_t n = 1, calls = 0;
 
 	if (posted - seen >= NOTICE_SLOTS)
 		return take_groups(r, seen, fn, arg);
-	for (uint32_t i = 0; i < n; i++)
-		slots[i] = slot(r, seen + i);
+	slots[0] = slot(r, seen);
+	for (uint64_t i = seen + 1; i != posted; i++) {
+		uint16_t conn = slot(r, i);
+
+		if (conn != slots[n - 1])
+			slots[n++] = conn;
+	}
 	if (is_late(r, seen))
 		return take_groups(r, seen, fn, arg);
 	for (uint32_t i = 0; i < n; i++) {
-		/* The peer may have written any index. */
-		if ((i && slots[i] == slots[i - 1]) || slots[i] >= r->conns)
+		if (slots[i] >= r->conns) /* the peer may have written any index */
 			continue;
 		fn(arg, slots[i]);
 		calls++;
