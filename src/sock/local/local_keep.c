@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "sock/local/local_sock.h"
 
+#define FREE_MAX 64u /* packets of a keeper that wait to be used again */
+
 static void item_run(struct ring *ring, struct inbox_item *item);
 
 /* Nothing of a link that has an end of a keeper is for it. */
@@ -32,11 +34,22 @@ struct local_keeper *local_keeper_new(const struct local_keeper_ops *ops, struct
 	return keeper;
 }
 
-static void unref(struct local_keeper *keeper)
+static void free_keeper(struct local_keeper *keeper)
+{
+	struct pkt *pkt, *next;
+
+	for (pkt = keeper->free; pkt; pkt = next) {
+		next = pkt->next;
+		mem_free(local_kept_of(pkt));
+	}
+	mem_free(keeper);
+}
+
+static void unref(struct local_keeper *keeper, uint32_t n)
 {
 	/* Pairs with itself: the last one frees what all others have used. */
-	if (__atomic_sub_fetch(&keeper->refs, 1, __ATOMIC_ACQ_REL) == 0)
-		mem_free(keeper);
+	if (__atomic_sub_fetch(&keeper->refs, n, __ATOMIC_ACQ_REL) == 0)
+		free_keeper(keeper);
 }
 
 static struct local_kept *kept_of(struct list *link)
@@ -78,61 +91,151 @@ static void post(struct local_keeper *keeper)
 	ring_post(ring, &keeper->item);
 }
 
-/* The pool's. */
-static void put(struct pkt_pool *pool, struct pkt *pkt)
+/* any: a packet comes back. */
+static void put_elsewhere(struct pkt *pkt)
 {
 	struct local_kept *kept = local_kept_of(pkt);
 	struct local_keeper *keeper = kept->keeper;
 
-	(void)pool;
-	__atomic_fetch_sub(&keeper->bytes, kept->size, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&keeper->bytes, pkt->room, __ATOMIC_RELAXED);
 	delay_at(DELAY_INBOX_POST);
 	/* release: pairs with local_keeper_take(): what was done with the packet; it is the holder's now */
 	__atomic_store_n(&kept->back, true, __ATOMIC_RELEASE);
 	post(keeper);
-	unref(keeper);
+	unref(keeper, 1);
+}
+
+/* holder: nobody has it. */
+static inline void unlink_kept(struct local_keeper *keeper, struct local_kept *kept)
+{
+	kept->link.prev->next = kept->link.next;
+	kept->link.next->prev = kept->link.prev;
+	kept->pkt.next = keeper->free;
+	keeper->free = &kept->pkt;
+}
+
+/* holder: n more are free. */
+static inline void count_free(struct local_keeper *keeper, uint32_t n)
+{
+	keeper->n_free += n;
+	while (__builtin_expect(keeper->n_free > FREE_MAX, 0)) {
+		struct pkt *pkt = keeper->free;
+
+		keeper->free = pkt->next;
+		keeper->n_free--;
+		mem_free(local_kept_of(pkt));
+	}
+}
+
+/* Does this thread hold the ring of the socket that has the keeper? */
+static bool is_holder(const struct local_keeper *keeper)
+{
+	struct ring *home = home_of(keeper);
+
+	/* It stays so while the thread holds that ring. */
+	return home && hold_current == &home->hold &&
+	       /* acquire: pairs with local_keeper_leave() */
+	       !__atomic_load_n(&keeper->left, __ATOMIC_ACQUIRE);
+}
+
+/* holder: the first packets of a list, which one keeper has.  Returns the rest. */
+static struct pkt *put_held(struct local_keeper *keeper, struct pkt *pkt, struct pkt_pool *pool)
+{
+	uint32_t n = 0, bytes = 0;
+
+	while (pkt && pkt->pool == pool && local_kept_of(pkt)->keeper == keeper) {
+		struct local_kept *kept = local_kept_of(pkt);
+
+		bytes += pkt->room;
+		pkt = pkt->next;
+		n++;
+		unlink_kept(keeper, kept);
+	}
+	count_free(keeper, n);
+	__atomic_fetch_sub(&keeper->bytes, bytes, __ATOMIC_RELAXED);
+	local_keeper_take(keeper); /* those that others have freed behind them */
+	unref(keeper, n);	   /* the socket has one still */
+	keeper->ops->returned(inet_of(keeper->sk));
+	return pkt;
+}
+
+/* The pool's. */
+static struct pkt *put_some(struct pkt_pool *pool, struct pkt *list)
+{
+	struct local_keeper *keeper = local_kept_of(list)->keeper;
+	struct pkt *next = list->next;
+
+	if (is_holder(keeper))
+		return put_held(keeper, list, pool);
+	put_elsewhere(list);
+	return next;
+}
+
+static void put(struct pkt_pool *pool, struct pkt *pkt)
+{
+	pkt->next = NULL;
+	(void)put_some(pool, pkt);
 }
 
 /* Copies of them are not needed, and any thread may free them. */
-static struct pkt_pool pool = {.put = put, .flags = PKT_POOL_SHARED};
+static struct pkt_pool pool = {.put = put, .put_some = put_some, .flags = PKT_POOL_SHARED};
 
-struct pkt *local_keep(struct local_keeper *keeper, uint64_t position, uint8_t *at, uint32_t len)
+struct pkt *local_keep_extend(struct local_keeper *keeper)
 {
 	struct local_kept *kept = mem_alloc(sizeof(*kept));
-	struct list *after = keeper->kept.prev;
 
 	if (!kept)
 		return NULL;
-	*kept = (struct local_kept){
-		.pkt = {.frame = at,
-			.pool = &pool,
-			.frame_len = len,
-			.room = len,
-			.len = (uint16_t)len},
-		.keeper = keeper,
-		.position = position,
-		.size = len,
-	};
+	*kept = (struct local_kept){.pkt.pool = &pool, .keeper = keeper};
+	keeper->n_free++; /* until local_keep_end() */
+	return &kept->pkt;
+}
+
+void local_keep_end(struct local_keeper *keeper, struct local_keep_run run)
+{
+	run.last->next = &keeper->kept;
+	keeper->kept.prev = run.last;
+	keeper->free = run.free;
+	keeper->n_free -= run.n;
+	__atomic_fetch_add(&keeper->refs, run.n, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&keeper->bytes, run.bytes, __ATOMIC_RELAXED);
+	tell_first(keeper);
+}
+
+struct pkt *local_keep(struct local_keeper *keeper, uint64_t position, uint8_t *at, uint32_t len)
+{
+	struct local_keep_run run = local_keep_begin(keeper);
+	struct list *last = run.last, *after = last;
+	struct pkt *pkt = local_keep_next(keeper, &run, position, at, len);
+
+	if (!pkt)
+		return NULL;
 	while (after != &keeper->kept && kept_of(after)->position > position)
 		after = after->prev;
-	list_push_back(after->next, &kept->link); /* before that */
-	__atomic_fetch_add(&keeper->refs, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&keeper->bytes, len, __ATOMIC_RELAXED);
-	tell_first(keeper);
-	return &kept->pkt;
+	if (__builtin_expect(after != last, 0)) {
+		run.last = last;
+		list_push_back(after->next, &local_kept_of(pkt)->link); /* before that */
+	}
+	pkt->next = NULL;
+	local_keep_end(keeper, run);
+	return pkt;
 }
 
 void local_keeper_take(struct local_keeper *keeper)
 {
+	uint32_t n = 0;
+
 	while (!list_empty(&keeper->kept)) {
 		struct local_kept *kept = kept_of(keeper->kept.next);
 
-		/* acquire: pairs with put() */
+		/* acquire: pairs with put_elsewhere() */
 		if (!__atomic_load_n(&kept->back, __ATOMIC_ACQUIRE))
 			break;
-		list_remove(&kept->link);
-		mem_free(kept);
+		kept->back = false;
+		unlink_kept(keeper, kept);
+		n++;
 	}
+	count_free(keeper, n);
 	tell_first(keeper);
 }
 
@@ -151,7 +254,7 @@ static void end(struct local_keeper *keeper)
 	segment_close(&keeper->segment);
 	local_memory_give(keeper->memory);
 	keeper->memory = 0;
-	unref(keeper); /* that of the part */
+	unref(keeper, 1); /* that of the part */
 }
 
 void local_keeper_leave(struct local_keeper *keeper)
@@ -198,5 +301,5 @@ static void item_run(struct ring *ring, struct inbox_item *item)
 	/* Pairs with post(). */
 	(void)__atomic_exchange_n(&keeper->posted, false, __ATOMIC_ACQ_REL);
 	look(keeper, ring);
-	unref(keeper);
+	unref(keeper, 1);
 }

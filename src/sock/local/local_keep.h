@@ -12,8 +12,8 @@
  *		what the packets need (the mapping, the number of the link, the counted memory) until the last one is
  *		back.  Its own memory goes with the last reference: of the part, of each packet, of its item.
  * Ordering	what a thread did with a packet happens before its room is given back.
- * Progress	lock-free.  A packet that is freed marks itself, and posts the keeper's item unless it is posted;
- *		the holder takes what is marked.
+ * Progress	lock-free.  The holder takes what it frees at once.  A packet that another thread frees marks itself,
+ *		and posts the keeper's item unless it is posted; the holder takes what is marked.
  * Trust	the peer may change the bytes under the program.  Where they are, and how many, was checked, and is
  *		private.
  */
@@ -43,6 +43,8 @@ struct local_keeper {
 	/* holder */
 	struct list kept; /* struct local_kept, by position */
 	uint64_t first;	  /* as ops->first() was told */
+	struct pkt *free; /* of struct local_kept: to be used again */
+	uint32_t n_free;
 	/* holder to write, any to read, atomic: the socket does not have it any more */
 	bool left;
 	/* any, atomic */
@@ -64,7 +66,6 @@ struct local_kept {
 	struct list link;
 	struct local_keeper *keeper;
 	uint64_t position;
-	uint32_t size;
 	bool back; /* any, atomic: it was freed */
 };
 
@@ -80,6 +81,59 @@ struct local_keeper *local_keeper_new(const struct local_keeper_ops *ops, struct
  * needs besides.  No packet has a higher position, or it is found (a datagram that was passed over).  NULL: no memory.
  */
 struct pkt *local_keep(struct local_keeper *keeper, uint64_t position, uint8_t *at, uint32_t len);
+/*
+ * holder: some packets, one after another, behind all others: local_keep_begin(), local_keep_next() for each, and
+ * local_keep_end() before any of them is passed on.
+ */
+struct local_keep_run {
+	struct list *last; /* of the keeper's packets */
+	struct pkt *free;
+	uint32_t n, bytes;
+};
+
+/* One more packet, whose next is NULL; NULL: no memory. */
+struct pkt *local_keep_extend(struct local_keeper *keeper);
+
+static inline struct local_keep_run local_keep_begin(struct local_keeper *keeper)
+{
+	return (struct local_keep_run){.last = keeper->kept.prev, .free = keeper->free};
+}
+
+/* As local_keep(); l3 and l4 are 0, or what they were set to for another packet of this keeper. */
+static inline __attribute__((always_inline)) struct pkt *
+local_keep_next(struct local_keeper *keeper, struct local_keep_run *run, uint64_t position,
+		uint8_t *at, uint32_t len)
+{
+	struct pkt *pkt = run->free;
+	struct local_kept *kept;
+
+	if (__builtin_expect(!pkt, 0)) {
+		pkt = local_keep_extend(keeper);
+		if (!pkt)
+			return NULL;
+	}
+	run->free = pkt->next;
+	pkt->stamp = 0;
+	pkt->frame = at;
+	pkt->frame_len = len;
+	pkt->room = len;
+	pkt->off = 0;
+	pkt->len = (uint16_t)len;
+	pkt->flags = 0;
+	pkt->ifindex = 0;
+	pkt->drops = 0;
+	kept = local_kept_of(pkt);
+	kept->position = position;
+	kept->link.prev = run->last;
+	run->last->next = &kept->link;
+	run->last = &kept->link;
+	run->n++;
+	run->bytes += len;
+	return pkt;
+}
+
+void local_keep_end(struct local_keeper *keeper, struct local_keep_run run);
+
 /* holder: takes those that are back. */
 void local_keeper_take(struct local_keeper *keeper);
 /* any: bytes of packets that are not back. */
