@@ -170,7 +170,7 @@ enum local_turn local_turn(struct inet_sock *so, unsigned says)
 	}
 	/* With `more`, no notice tells of the rest: the queue does not run empty before the ring. */
 	if (!so->udp.head || (says & LOCAL_TURN_DUE) || (l->more && so->udp.count == 1))
-		local_pull(l, 1);
+		local_pull(l, so->udp.filter ? FILTER_BATCH : 1); /* a callback sees all */
 	if (l->twin.waits) {
 		if (!is_twins(l, so, says & LOCAL_TURN_PEEKS))
 			return LOCAL_TURN_OURS;

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "ring/local/record_quick.h"
 #include "sock/core/access.h"
 #include "sock/core/rules/rules.h"
 #include "sock/local/local.h"
@@ -81,6 +82,11 @@ bool local_is_possible(const struct local_udp *l, const struct record_header *h)
 							   : is_possible4(l, h);
 }
 
+static bool takes(const struct local_udp *l, const struct record_header *h)
+{
+	return local_is_possible(l, h) && local_hears_record(l, inet_of(l->ref.sk), h);
+}
+
 /* The record that was peeked is consumed.  group: it was sent to one. */
 static void deliver(struct local_udp *l, struct inet_sock *so, bool group)
 {
@@ -89,8 +95,7 @@ static void deliver(struct local_udp *l, struct inet_sock *so, bool group)
 	struct pkt *pkt = NULL;
 	enum drop reason = DROP_NONE;
 
-	if ((group ? local_group_takes(l, h) : local_is_possible(l, h)) &&
-	    local_hears_record(l, so, h))
+	if (group ? local_group_takes(l, h) && local_hears_record(l, so, h) : takes(l, h))
 		pkt = local_udp_frame(l);
 	if (pkt && group) {
 		pkt->ifindex = (int)h->ifindex;
@@ -118,6 +123,27 @@ static void count_drops(struct local_udp *l, struct inet_sock *so)
 	sock_count(so, rx_drops, more);
 }
 
+/* May datagrams be taken as a run? */
+static inline bool takes_runs(const struct local_udp *l, const struct inet_sock *so)
+{
+	return local_udp_stays(so) && so->life > LIFE_CLOSED && so->inet == INET_UDP &&
+	       (!so->noted || so->udp.filter) && !l->twin.waits;
+}
+
+/* Takes max datagrams at most that are a run; returns their number. */
+static __attribute__((noinline)) unsigned pull_run(struct local_udp *l, struct inet_sock *so,
+						   unsigned max)
+{
+	struct filter_sum sum;
+	struct pkt *first, *last;
+
+	first = local_udp_run(l, takes, max, so->udp.limit - so->udp.bytes, &last, &sum);
+	if (!first)
+		return 0;
+	udp_input_apart(so, sock_home(so), first, last, &sum);
+	return sum.n;
+}
+
 static bool pull(struct local_udp *l, unsigned max)
 {
 	struct inet_sock *so = inet_of(l->ref.sk);
@@ -127,9 +153,16 @@ static bool pull(struct local_udp *l, unsigned max)
 	if (!l->segment.base)
 		return false;
 	count_drops(l, so);
-	for (unsigned i = 0; i < max; i++) {
+	for (unsigned i = 0, n; i < max; i++) {
 		if (so->udp.bytes >= so->udp.limit || !local_twin_lets(l))
 			return true;
+		n = takes_runs(l, so) ? pull_run(l, so, max - i) : 0;
+		if (n) {
+			if (record_ring_end(&l->reader) == l->reader.next)
+				return false;
+			i += n - 1;
+			continue;
+		}
 		if (record_ring_peek(&l->reader))
 			return false;
 		if (__builtin_expect(found->is_mark && found->header.flags != RECORD_GROUP, 0)) {

@@ -38,6 +38,7 @@
 #define SOCK_LOCAL_LOCAL_UDP_H
 
 #include "ring/local/record_ring.h"
+#include "sock/core/extra/filter.h"
 #include "sock/core/kind.h"
 #include "sock/local/local_dir.h"
 #include "sock/local/local_keep.h"
@@ -157,11 +158,25 @@ struct local_udp *local_udp_part(struct inet_sock *so);
 
 /* ---- local_udp_keep.c: datagrams as packets, which may stay in the ring (holder) ------------------- */
 
+/* Does the program get datagrams where they are? */
+static inline bool local_udp_stays(const struct inet_sock *so)
+{
+	return so->udp.in_place || so->udp.filter || so->udp.xtreme;
+}
 /*
  * The record that was peeked, as a frame.  NULL: no memory.  Its bytes stay where they are, if the program uses the
  * extra API; the frame has no Ethernet header then (l3 is 0).
  */
 struct pkt *local_udp_frame(struct local_udp *l);
+/* Does the socket receive a record with this header? */
+typedef bool local_takes(const struct local_udp *l, const struct record_header *h);
+/*
+ * local_udp_stays(): the next records as frames, linked by next; they are consumed.  All are from one socket,
+ * to one address, and the socket takes them; max of them at most, and none after they have charged `room`, which is not
+ * 0.  *end: the last one.  NULL: the next record is for local_udp_frame(), or nothing is there.
+ */
+struct pkt *local_udp_run(struct local_udp *l, local_takes *takes, unsigned max, uint32_t room,
+			  struct pkt **end, struct filter_sum *sum);
 /* The ring is closed: what the program has of it needs the memory still. */
 void local_udp_keep_all(struct local_udp *l);
 

@@ -10,8 +10,10 @@
 #include <string.h>
 
 #include "net/frame.h"
+#include "ring/local/record_quick.h"
 #include "sock/core/kind.h"
 #include "sock/local/local_udp.h"
+#include "sock/udp/udp_sock.h"
 
 #define HEADERS (IP4_HDR + UDP_HDR)
 
@@ -105,9 +107,14 @@ static void some_returned(struct inet_sock *so)
 
 static const struct local_keeper_ops keeper_ops = {.first = first_kept, .returned = some_returned};
 
-static bool is_wanted(const struct inet_sock *so)
+/* NULL: no memory. */
+static struct local_keeper *keeper_of(struct local_udp *l)
 {
-	return so->udp.in_place || so->udp.filter || so->udp.xtreme;
+	if (!l->keeper)
+		l->keeper = local_keeper_new(&keeper_ops, l->ref.sk);
+	if (l->keeper)
+		l->keeper->ring = &l->reader;
+	return l->keeper;
 }
 
 /* NULL: it has to be copied. */
@@ -117,13 +124,8 @@ static struct pkt *keep(struct local_udp *l)
 	uint8_t *bytes = record_ring_bytes(&l->reader);
 	struct pkt *pkt;
 
-	if (!bytes || found->header.flags & RECORD_IPV6)
+	if (!bytes || found->header.flags & RECORD_IPV6 || !keeper_of(l))
 		return NULL;
-	if (!l->keeper)
-		l->keeper = local_keeper_new(&keeper_ops, l->ref.sk);
-	if (!l->keeper)
-		return NULL;
-	l->keeper->ring = &l->reader;
 	pkt = local_keep(l->keeper, found->position, bytes - HEADERS,
 			 HEADERS + (uint32_t)found->header.len);
 	if (!pkt)
@@ -137,9 +139,101 @@ static struct pkt *keep(struct local_udp *l)
 
 struct pkt *local_udp_frame(struct local_udp *l)
 {
-	struct pkt *pkt = is_wanted(inet_of(l->ref.sk)) ? keep(l) : NULL;
+	struct pkt *pkt = local_udp_stays(inet_of(l->ref.sk)) ? keep(l) : NULL;
 
 	return pkt ? pkt : copy(l);
+}
+
+/* What is read of a record's header, of IPv4. */
+struct parts {
+	uint64_t addrs; /* from, to */
+	uint64_t rest;	/* ports, len, ttl, tos */
+	uint32_t flags;
+};
+
+static inline struct parts parts_of(const struct record_header *h)
+{
+	struct parts parts = {.flags = h->flags};
+
+	memcpy(&parts.addrs, &h->from, sizeof(parts.addrs));
+	memcpy(&parts.rest, &h->from_port, sizeof(parts.rest));
+	return parts;
+}
+
+/* As put_headers(), of len bytes by IPv4: where the header was. */
+static inline void put_headers4(uint8_t *ip, struct parts parts, uint32_t len)
+{
+	uint64_t begin = 0x45 | parts.rest >> 56 << 8 |
+			 (uint64_t)htons((uint16_t)(HEADERS + len)) << 16;
+	uint32_t middle = (parts.rest >> 48 & 0xff) | IPPROTO_UDP << 8;
+	uint64_t end = (uint32_t)parts.rest | (uint64_t)htons((uint16_t)(UDP_HDR + len)) << 32;
+
+	memcpy(ip, &begin, sizeof(begin));
+	memcpy(ip + 8, &middle, sizeof(middle));
+	memcpy(ip + 12, &parts.addrs, sizeof(parts.addrs));
+	memcpy(ip + 20, &end, sizeof(end));
+}
+
+/* Are both from one socket to one address? */
+static inline bool are_alike(struct parts a, struct parts b)
+{
+	return a.addrs == b.addrs && (uint32_t)a.rest == (uint32_t)b.rest && a.flags == b.flags;
+}
+
+/* udp_charge() of all its packets. */
+static inline uint32_t charge_of(const struct local_keep_run *run)
+{
+	return run->bytes + run->n * (uint32_t)sizeof(struct pkt);
+}
+
+struct pkt *local_udp_run(struct local_udp *l, local_takes *takes, unsigned max, uint32_t room,
+			  struct pkt **end, struct filter_sum *sum)
+{
+	struct local_keeper *keeper;
+	struct local_keep_run run;
+	struct record_run records;
+	struct record_seen seen;
+	struct parts like, parts;
+	struct pkt before, *last = &before, *pkt;
+	struct record_header first;
+
+	if (!record_ring_run_begin(&l->reader, &records) || !record_ring_run_look(&records, &seen))
+		return NULL;
+	first = record_ring_seen_header(&seen);
+	if (first.flags & RECORD_IPV6 || !takes(l, &first))
+		return NULL;
+	like = parts_of(&first);
+	keeper = keeper_of(l);
+	if (!keeper)
+		return NULL;
+	run = local_keep_begin(keeper);
+	do {
+		struct record_header h = record_ring_seen_header(&seen);
+		uint8_t *bytes = (uint8_t *)(uintptr_t)(seen.at + 1);
+		uint32_t len = (uint32_t)seen.len;
+
+		parts = parts_of(&h);
+		if (!are_alike(parts, like))
+			break;
+		pkt = local_keep_next(keeper, &run, records.next, bytes - HEADERS, HEADERS + len);
+		if (!pkt)
+			break;
+		put_headers4(bytes - HEADERS, parts, len);
+		pkt->l4 = IP4_HDR;
+		pkt->off = HEADERS;
+		pkt->len = (uint16_t)len;
+		last->next = pkt;
+		last = pkt;
+		record_ring_run_next(&records, &seen);
+	} while (run.n < max && charge_of(&run) < room && record_ring_run_look(&records, &seen));
+	last->next = NULL;
+	sum->n = run.n;
+	sum->bytes = run.bytes - run.n * (uint32_t)HEADERS;
+	sum->charge = charge_of(&run);
+	*end = last;
+	local_keep_end(keeper, run);
+	record_ring_run_end(&l->reader, &records);
+	return before.next;
 }
 
 void local_udp_keep_all(struct local_udp *l)

@@ -1,12 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The extra API for datagram sockets: headers (vma_extra.h), and datagrams that the program has written
- * into frames (vma_reserve() of <vma/vma.h>).
+ * The extra API for datagram sockets: datagrams that stay in shared memory, headers (vma_extra.h), and
+ * datagrams that the program has written into frames (vma_reserve() of <vma/vma.h>).
  */
 #include <errno.h>
 
 #include "sock/core/access.h"
 #include "sock/udp/udp_sock.h"
+
+/* ---- datagrams in shared memory (holder) -------------------------------------------------- */
+
+void udp_input_apart(struct inet_sock *so, struct ring *ring, struct pkt *first, struct pkt *last,
+		     const struct filter_sum *sum)
+{
+	unsigned n = sum->n;
+	struct pkt *pkt;
+
+	if (so->udp.filter) {
+		first->drops = (uint32_t)so->udp.dropped;
+		udp_filter_append(so, ring, first, last, sum);
+		return;
+	}
+	pkt = udp_xtreme_run(so, ring, first);
+	if (!pkt)
+		return;
+	for (; first != pkt; first = first->next)
+		n--;
+	for (; pkt; pkt = pkt->next)
+		so->udp.bytes += udp_charge(pkt);
+	udp_queue_run(so, first, last, n);
+}
 
 /* ---- the headers of what is sent ------------------------------------------------------- */
 

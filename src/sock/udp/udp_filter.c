@@ -98,6 +98,30 @@ static __attribute__((noinline, cold)) struct filter_sum sum_up_to(const struct 
 	return sum;
 }
 
+/* Adds a run from first to last, whose ifindex and drops are set. */
+static inline __attribute__((always_inline)) void append_run(struct inet_sock *so, struct filter *f,
+							     struct ring *ring, struct pkt *first,
+							     struct pkt *last,
+							     const struct filter_sum *sum)
+{
+	first->stamp = filter_arrived(f, ring, first);
+	first->flags |= PKT_APART;
+	so->udp.bytes += sum->charge;
+	pkt_append_run(&f->head, &f->tail, first, last);
+	f->sum.n += sum->n;
+	f->sum.bytes += sum->bytes;
+	f->sum.charge += sum->charge;
+	if (!f->running)
+		filter_wake(f, ring);
+}
+
+void udp_filter_append(struct inet_sock *so, struct ring *ring, struct pkt *first, struct pkt *last,
+		       const struct filter_sum *sum)
+{
+	ring_assert_held(ring);
+	append_run(so, so->udp.filter, ring, first, last, sum);
+}
+
 struct pkt *udp_filter_run(struct inet_sock *so, struct ring *ring, struct pkt *first)
 {
 	struct udp_state *udp = &so->udp;
@@ -126,17 +150,9 @@ struct pkt *udp_filter_run(struct inet_sock *so, struct ring *ring, struct pkt *
 	last->next = NULL;
 	first->ifindex = ring->ifindex;
 	first->drops = (uint32_t)udp->dropped;
-	first->stamp = filter_arrived(f, ring, first);
-	first->flags |= PKT_APART;
 	if (__builtin_expect(flags & PKT_ARRIVAL, 0))
 		set_all_apart(f, ring, first);
-	udp->bytes += sum.charge;
-	pkt_append_run(&f->head, &f->tail, first, last);
-	f->sum.n += sum.n;
-	f->sum.bytes += sum.bytes;
-	f->sum.charge += sum.charge;
-	if (!f->running)
-		filter_wake(f, ring);
+	append_run(so, f, ring, first, last, &sum);
 	return pkt;
 }
 

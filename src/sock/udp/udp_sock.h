@@ -227,6 +227,13 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
  * socket; consumes all.
  */
 void udp_input_rest(struct inet_sock *so, struct ring *ring, struct pkt *pkt);
+/*
+ * holder of home: the socket receives a list of datagrams, linked by next and NULL at its end, which no frame of the
+ * ring has, and which have room.  All are of IPv4 and alike (filter_kind.take).  Without a callback, the socket records
+ * no time.
+ */
+void udp_input_apart(struct inet_sock *so, struct ring *ring, struct pkt *first, struct pkt *last,
+		     const struct filter_sum *sum);
 
 /* Control lock: initialises a new socket, or one that is used again. */
 void udp_init(struct inet_sock *so);
@@ -262,6 +269,9 @@ extern const struct filter_kind udp_filter_kind;
 enum drop udp_filter_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt);
 /* holder of home: the same of a run, linked by next, as far as it may be added as it is; returns the rest. */
 struct pkt *udp_filter_run(struct inet_sock *so, struct ring *ring, struct pkt *first);
+/* holder of home: adds a run, linked by next, from first to last, whose ifindex and drops are set. */
+void udp_filter_append(struct inet_sock *so, struct ring *ring, struct pkt *first, struct pkt *last,
+		       const struct filter_sum *sum);
 /* holder of the old home, as udp_leave(). */
 void udp_filter_leave(struct inet_sock *so, struct ring *ring);
 /* In a forked child: the socket has no callback. */
@@ -270,6 +280,8 @@ void udp_filter_fork_child(struct inet_sock *so);
 /* ---- udp_xtreme.c: members of struct sock_kind -------------------------------------------- */
 
 enum drop udp_xtreme_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
+/* holder of home: a poll under way gets the first datagrams of a run; returns the rest. */
+struct pkt *udp_xtreme_run(struct inet_sock *so, const struct ring *ring, struct pkt *first);
 bool udp_xtreme_take(struct inet_sock *so, struct ring *ring, struct xtreme_batch *b,
 		     const struct xtreme_name *name);
 

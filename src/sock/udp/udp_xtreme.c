@@ -87,12 +87,10 @@ static __attribute__((noinline)) enum drop deliver_multicast(struct ring *ring, 
 	return deliver(ring, f, pkt, now, true);
 }
 
-/* All have one sender; if they are to a group, it was looked at. */
-static __attribute__((noinline)) enum drop deliver_run(struct ring *ring, struct sock_flow *f,
-						       struct pkt *first, nsec_t now)
+/* holder: the program has the first packets of a list, which have one sender; returns the rest. */
+static inline __attribute__((always_inline)) struct pkt *
+hand_out_run(struct xtreme_batch *b, struct inet_sock *so, struct pkt *first, bool shared)
 {
-	struct xtreme_batch *b = xtreme_batch_of(ring);
-	struct inet_sock *so = f->so;
 	struct sock_ref ref = sock_ref_of(so);
 	uint32_t room, bytes = 0, charge = 0;
 	struct pkt *pkt = first;
@@ -102,8 +100,6 @@ static __attribute__((noinline)) enum drop deliver_run(struct ring *ring, struct
 	struct buff *buff;
 	unsigned n;
 
-	if (__builtin_expect(!b || !takes(so, ring), 0))
-		return udp_kind.deliver(ring, &f->flow, first, now);
 	name = so->udp.xtreme->name;
 	set_sender(&like, so, first);
 	sender = like.src;
@@ -116,7 +112,8 @@ static __attribute__((noinline)) enum drop deliver_run(struct ring *ring, struct
 		uint16_t len = pkt->len;
 		struct buff *next;
 
-		if (c == end || charge >= room || !buff || (pkt->pool->flags & PKT_POOL_SHARED))
+		if (c == end || charge >= room || !buff ||
+		    (!shared && (pkt->pool->flags & PKT_POOL_SHARED)))
 			break;
 		next = buff->next;
 		buff_fill(buff, ref, pkt, of_pkt);
@@ -131,9 +128,30 @@ static __attribute__((noinline)) enum drop deliver_run(struct ring *ring, struct
 	b->store->free = buff;
 	b->n += n;
 	count_out(so, n, bytes, charge);
-	if (__builtin_expect(pkt != NULL, 0))
-		udp_input_rest(so, ring, pkt);
+	return pkt;
+}
+
+/* All have one sender; if they are to a group, it was looked at. */
+static __attribute__((noinline)) enum drop deliver_run(struct ring *ring, struct sock_flow *f,
+						       struct pkt *first, nsec_t now)
+{
+	struct xtreme_batch *b = xtreme_batch_of(ring);
+	struct inet_sock *so = f->so;
+	struct pkt *rest;
+
+	if (__builtin_expect(!b || !takes(so, ring), 0))
+		return udp_kind.deliver(ring, &f->flow, first, now);
+	rest = hand_out_run(b, so, first, false);
+	if (__builtin_expect(rest != NULL, 0))
+		udp_input_rest(so, ring, rest);
 	return DROP_NONE;
+}
+
+struct pkt *udp_xtreme_run(struct inet_sock *so, const struct ring *ring, struct pkt *first)
+{
+	struct xtreme_batch *b = xtreme_batch_of(ring);
+
+	return b && takes(so, ring) ? hand_out_run(b, so, first, true) : first;
 }
 
 enum drop udp_xtreme_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)

@@ -189,10 +189,97 @@ static void test_a_receiver_that_stops_keeps_its_memory_until_all_are_back(void 
 	assert_int_equal(so->udp.bytes, 0);
 }
 
+/* holder: the oldest datagram of the queue, from this port; it is given back. */
+static void pop_one(uint16_t port, char byte, size_t n)
+{
+	struct pkt *pkt = so->udp.head;
+	struct endpoint source, to;
+
+	assert_non_null(pkt);
+	source = frame_source(pkt);
+	to = frame_destination(pkt);
+	assert_true(is_in_ring((char *)pkt_payload(pkt)));
+	assert_int_equal(pkt->len, n);
+	assert_int_equal(pkt_payload(pkt)[0], byte);
+	assert_int_equal(pkt_payload(pkt)[n - 1], byte);
+	assert_int_equal(addr_v4_of(&source.addr), HERE);
+	assert_int_equal(source.port, htons(port));
+	assert_int_equal(addr_v4_of(&to.addr), HERE);
+	assert_int_equal(to.port, so->local.port);
+	pkt_free(udp_pop(so));
+}
+
+/* A notice takes all that are there, whoever has sent them; the holder gives room back at once. */
+static void test_a_burst_stays_in_its_order(void **state)
+{
+	static const uint16_t ports[] = {5000, 5000, 5001, 5001, 5000};
+	const struct record_ring_shared *ring;
+	uint64_t head;
+
+	(void)state;
+	open_writer();
+	assert_int_equal(take(), -EAGAIN);
+	ring = so->udp.local->reader.shared;
+	head = ring->head;
+	for (unsigned i = 0; i < 5; i++) {
+		struct record_header h = header();
+		char bytes[300];
+		struct iovec iov = {bytes, 100 + 50 * i};
+
+		memset(bytes, 'a' + (int)i, sizeof(bytes));
+		h.from_port = htons(ports[i]);
+		h.ttl = (uint8_t)(60 + i);
+		assert_int_equal(record_ring_write(&writer, &h, &iov, 1, iov.iov_len), 0);
+		if (i == 2) { /* nobody hears it */
+			h.to_port ^= 1;
+			assert_int_equal(record_ring_write(&writer, &h, &iov, 1, 1), 0);
+		}
+	}
+	assert_int_equal(write_one(header(), 'z'), 6);
+	assert_int_equal(local_kept_bytes(so->udp.local->keeper),
+			 100 + 150 + 200 + 250 + 300 + 1 + 6 * (IP4_HDR + UDP_HDR));
+	assert_true(ring_hold_cold(local_ring()));
+	for (unsigned i = 0; i < 5; i++) {
+		assert_int_equal(so->udp.head->frame[8], 60 + i);
+		assert_int_equal(so->udp.head->frame[3], (28 + 100 + 50 * i) % 256);
+		pop_one(ports[i], (char)('a' + (int)i), 100 + 50 * i);
+		assert_true(ring->head > head);
+		head = ring->head;
+	}
+	pop_one(5000, 'z', 1);
+	assert_int_equal(ring->head, so->udp.local->reader.next);
+	assert_int_equal(local_kept_bytes(so->udp.local->keeper), 0);
+	assert_int_equal(so->udp.bytes, 0);
+	ring_release_cold(local_ring());
+}
+
+/* A run ends where the receive buffer is full, and the rest stays in the ring. */
+static void test_a_burst_fills_the_receive_buffer(void **state)
+{
+	uint32_t n, all = 0;
+
+	(void)state;
+	open_writer();
+	assert_int_equal(take(), -EAGAIN);
+	so->udp.limit = 3000;
+	for (unsigned i = 0; i < 20; i++)
+		assert_true(write_some('a', 400));
+	n = write_one(header(), 'z');
+	assert_int_equal(n, 7); /* the last one has 28 and 64 bytes besides, as all have */
+	while (so->udp.head) {
+		assert_int_equal(take(), ++all < 21 ? 400 : 1);
+		assert_int_equal(give_back(&taken), 0);
+	}
+	assert_int_equal(all, 21);
+	assert_int_equal(so->udp.bytes, 0);
+}
+
 static const struct CMUnitTest tests[] = {
 	TEST(test_datagrams_are_in_the_ring),
 	TEST(test_others_are_copied),
 	TEST(test_room_is_used_again_in_its_order),
+	TEST(test_a_burst_stays_in_its_order),
+	TEST(test_a_burst_fills_the_receive_buffer),
 	TEST(test_one_old_datagram_fills_the_ring),
 	TEST(test_a_receiver_that_stops_keeps_its_memory_until_all_are_back),
 };
