@@ -228,6 +228,11 @@ bool byte_ring_is_stopped(const struct byte_ring_reader *reader, uint64_t positi
 
 /* Bytes to read (FIONREAD); 0 also when broken. */
 uint32_t byte_ring_readable(struct byte_ring_reader *reader);
+/* The same, as of the last look. */
+static inline uint32_t byte_ring_seen(const struct byte_ring_reader *reader)
+{
+	return reader->broken ? 0 : (uint32_t)(reader->tail - reader->head);
+}
 
 /* What follows the readable bytes. */
 enum byte_ring_end {

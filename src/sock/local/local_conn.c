@@ -15,7 +15,8 @@
 /* The peer does not send any more: FIN, or the end of the connection. */
 static bool is_finished(struct inet_sock *so)
 {
-	return so->shut_rd || so->shm.ended || byte_ring_end(&so->shm.in) != BYTE_RING_OPEN;
+	/* It looks at the ring in any case. */
+	return (byte_ring_end(&so->shm.in) != BYTE_RING_OPEN) | so->shut_rd | so->shm.ended;
 }
 
 static bool is_writable(struct inet_sock *so)
@@ -26,16 +27,24 @@ static bool is_writable(struct inet_sock *so)
 	       byte_ring_space(&shm->out) >= shm->wants_space;
 }
 
-uint32_t local_conn_readable(struct inet_sock *so)
+/* local_conn_readable(), as of the last look at the ring. */
+static uint32_t seen_readable(const struct inet_sock *so)
 {
-	uint32_t there = byte_ring_readable(&so->shm.in);
+	uint32_t there = byte_ring_seen(&so->shm.in);
 	int64_t ahead;
 
-	if (so->opt->oobinline || !byte_ring_urgent(&so->shm.in, &ahead) || ahead < 0)
+	if (__builtin_expect(!so->shm.in.urgent, 1) || so->opt->oobinline ||
+	    !byte_ring_urgent(&so->shm.in, &ahead) || ahead < 0)
 		return there;
 	if (ahead == 0) /* a read skips the urgent byte */
 		return there - (there > 0);
 	return there < ahead ? there : (uint32_t)ahead;
+}
+
+uint32_t local_conn_readable(struct inet_sock *so)
+{
+	byte_ring_readable(&so->shm.in);
+	return seen_readable(so);
 }
 
 static uint32_t compute_events(struct inet_sock *so)
@@ -48,7 +57,7 @@ static uint32_t compute_events(struct inet_sock *so)
 	if (!shm->established)
 		return 0;
 	fin = is_finished(so);
-	if (fin || local_conn_readable(so) >= so->rcvlowat)
+	if (fin || seen_readable(so) >= so->rcvlowat)
 		events |= EPOLLIN | EPOLLRDNORM;
 	if (fin)
 		events |= EPOLLRDHUP;
@@ -58,7 +67,8 @@ static uint32_t compute_events(struct inet_sock *so)
 		events |= EPOLLERR;
 	if (is_writable(so))
 		events |= EPOLLOUT | EPOLLWRNORM;
-	if (byte_ring_urgent(&shm->in, &ahead) && shm->in.urgent != shm->urgent_done && ahead >= 0)
+	if (__builtin_expect(shm->in.urgent != 0, 0) && byte_ring_urgent(&shm->in, &ahead) &&
+	    shm->in.urgent != shm->urgent_done && ahead >= 0)
 		events |= EPOLLPRI;
 	return events;
 }

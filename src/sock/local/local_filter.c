@@ -105,7 +105,8 @@ static void take(struct filter *f, struct filter_batch *b)
 	uint32_t n = 0;
 
 	byte_ring_readable(&so->shm.in);
-	while (f->out < FILTER_BATCH && !local_has_mark(so) && !local_conn_keep(so, n, &pkt)) {
+	while (f->out < FILTER_BATCH && n < byte_ring_seen(&so->shm.in) && !local_has_mark(so) &&
+	       !local_conn_keep(so, n, &pkt)) {
 		pkt->stamp = filter_arrived(f, home, pkt);
 		pkt->flags |= PKT_APART;
 		pkt_append(&b->first, &b->last, pkt);
@@ -154,8 +155,6 @@ static void obey(struct filter *f, struct filter_batch *b, struct ring *ring)
 	consume_to(so, to);
 	if (passes)
 		leave_to_recv(so);
-	else
-		local_conn_events(so, 0);
 }
 
 static void pass(struct filter *f)
@@ -184,6 +183,7 @@ const struct filter_kind local_filter_kind = {
 	.set = set,
 	.waits = waits,
 	.take = take,
+	.takes_at_once = true,
 	.obey = obey,
 	.pass = pass,
 	.discard = discard,
