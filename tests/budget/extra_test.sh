@@ -82,11 +82,15 @@ check "... of a connection 36 %" at_most_percent tcp_out_10 36 tcp_send_1
 check "socketxtreme costs at most 60 % of epoll_wait() and recv()" at_most_percent udp_xtreme_10 60 udp_epoll_10
 check "... of a connection, of recv()" at_most_percent tcp_xtreme_10 60 tcp_recv_10
 check "... of a datagram socket, of recv()" at_most_percent udp_xtreme_10 60 udp_recv_10
-check "within the host: a callback costs at most 60 % of epoll_wait() and recv()" \
-	at_most_percent local_udp_callback_10 60 local_udp_epoll_10
-check "... of a connection" at_most_percent local_tcp_callback_10 60 local_tcp_epoll_10
-check "... socketxtreme" at_most_percent local_udp_xtreme_10 60 local_udp_epoll_10
-check "... of a connection" at_most_percent local_tcp_xtreme_10 60 local_tcp_epoll_10
+check "within the host: a callback costs at most 22 % of epoll_wait() and recv()" \
+	at_most_percent local_udp_callback_10 22 local_udp_epoll_10
+check "... of a connection 20 %" at_most_percent local_tcp_callback_10 20 local_tcp_epoll_10
+check "... socketxtreme 22 %" at_most_percent local_udp_xtreme_10 22 local_udp_epoll_10
+check "... of a connection 16 %" at_most_percent local_tcp_xtreme_10 16 local_tcp_epoll_10
+check "... a callback at most 170 % of recv()" at_most_percent local_udp_callback_10 170 local_udp_recv_10
+check "... of a connection 110 %" at_most_percent local_tcp_callback_10 110 local_tcp_recv_10
+check "... socketxtreme 175 %" at_most_percent local_udp_xtreme_10 175 local_udp_recv_10
+check "... of a connection 85 %" at_most_percent local_tcp_xtreme_10 85 local_tcp_recv_10
 
 # is_flat NAME: the same price for 14 bytes, 1000, and 8000.
 is_flat() {
