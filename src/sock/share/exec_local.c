@@ -23,7 +23,10 @@ static struct inet_sock *sock_at(struct list *link)
 
 static bool is_packed(const struct inet_sock *so)
 {
-	return so->sharing && shared_is_packed(&so->sharing->shared) && so->sharing->memfd >= 0;
+	const struct sharing *sharing = so->sharing;
+
+	return sharing && shared_is_packed(&sharing->shared) && sharing->memfd >= 0 &&
+	       !sharing->passed;
 }
 
 /* ---- this image -------------------------------------------------------------------- */

@@ -61,7 +61,8 @@ static int pack(struct inet_sock *so, struct local_pass *pass)
 		.name = sock_addr_of(so, &so->local),
 		.peer = sock_addr_of(so, &so->remote),
 	};
-	if (pass->packed >= 0 && pass->twin >= 0)
+	so->sharing->passed = pass->packed >= 0 && pass->twin >= 0;
+	if (so->sharing->passed)
 		return 0;
 	sys_close_fd(&pass->packed);
 	sys_close_fd(&pass->twin);
@@ -107,7 +108,8 @@ void pass_local_end(const struct local_pass *pass, bool relayed)
 	if (!control_lock())
 		return;
 	so = share_find(pass->id);
-	if (so && so->sharing && shared_is_packed(&so->sharing->shared)) {
+	if (so && so->sharing && so->sharing->passed && shared_is_packed(&so->sharing->shared)) {
+		so->sharing->passed = false;
 		if (relayed) {
 			remove_mark(pass->twin);
 			leave(so);

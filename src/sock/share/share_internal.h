@@ -19,6 +19,7 @@ struct sharing {
 	uint64_t cookie;	      /* SO_COOKIE of the twin; 0: not needed so far */
 	uint32_t read_to, written_to; /* positions in the streams when it arrived */
 	int memfd;		      /* in transit: the bytes that were exported; else -1 */
+	bool passed;		      /* packed for a relay, not for the next image */
 	enum verdict reason;	      /* parting: falls back to the kernel for this reason */
 };
 

@@ -14,6 +14,8 @@
 #include "sock/local/local.h"
 #include "sock/local/local_move.h"
 #include "sock/local/local_sock.h"
+#include "sock/share/exec_local.h"
+#include "sock/share/pass_local.h"
 #include "tests/lib/local_receiver.h"
 #include "vma_test.h"
 
@@ -182,9 +184,31 @@ static void test_a_connection_that_never_came_has_its_address(void **state)
 	end();
 }
 
+/* What goes to a relay is not for the next image of this process, which another thread may execute. */
+static void test_an_exec_that_fails_leaves_what_goes_to_a_relay(void **state)
+{
+	struct local_pass pass;
+
+	(void)state;
+	begin();
+	so->verdict = VERDICT_LOCAL;
+	control_unlock();
+	assert_int_equal(pass_local_begin(sock_ref_of(so), &pass), 0);
+	assert_int_equal(exec_local_pack(sock_ref_of(so)), -1);
+	exec_local_undo();
+	assert_true(sock_is_exported(&so->sk));
+	pass_local_end(&pass, false);
+	assert_false(sock_is_exported(&so->sk));
+	sys_close(pass.packed);
+	sys_close(pass.twin);
+	assert_true(control_lock());
+	end();
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_connection_that_never_came_has_its_address),
 	cmocka_unit_test(test_each_byte_can_be_another),
+	cmocka_unit_test(test_an_exec_that_fails_leaves_what_goes_to_a_relay),
 };
 
 VMA_TEST_MAIN("transfer", tests, setup, teardown)
