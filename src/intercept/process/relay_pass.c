@@ -2,6 +2,7 @@
 /* Relays of connections that are sent by SCM_RIGHTS; see sock/share/pass_local.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -100,12 +101,14 @@ static int pass(struct sock_ref ref)
 int relay_pass(int fd)
 {
 	struct sock_ref ref = sock_get(fd);
-	int rc;
+	int rc, cancel;
 
 	if (!ref.sk || !exec_local_is_one(ref))
 		return -EREMOTE;
 	signals_block(); /* the program's handlers would run in the relay, too */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the connection is in transit */
 	rc = pass(ref);
+	pthread_setcancelstate(cancel, NULL);
 	signals_unblock();
 	if (!rc)
 		log_info(

@@ -24,6 +24,7 @@ struct fake {
 	bool sock_pass_fails;	   /* sock_pass() fails */
 	int sock_pass_fails_after; /* it fails after this many successes; 0: never */
 	bool in_transit;	   /* sock_pass() marks sockets as in transit */
+	bool is_local;		   /* ... or finds a local connection that can go to a relay only */
 	struct sock *stays;	   /* sock_to_kernel() fails for it */
 	struct sock_ref listener;  /* connections wait there, as xtreme_poll() tells */
 	struct sock_ref arrives;   /* pass_take() */
@@ -53,6 +54,7 @@ struct fake {
 	int slow_fork;	  /* sock_fork_child() yields so many times */
 	int n_opened;	  /* calls of exec_inherit_open() */
 	unsigned n_local; /* calls of exec_local_add() */
+	unsigned n_back;  /* calls of pass_local_end() that take it back */
 	nsec_t timeout;
 	char data[65536]; /* what send() got last, and what recv() returns */
 };

@@ -2,6 +2,7 @@
 /* Descriptors in messages (SCM_RIGHTS), as the wrappers see them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -253,6 +254,39 @@ static void test_a_received_socket_is_ours(void **state)
 	close(way[1]);
 }
 
+static unsigned count_open(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += is_open(fd);
+	return n;
+}
+
+static void *send_cancelled(void *msg)
+{
+	pthread_cancel(pthread_self());
+	(void)sendmsg(-1, msg, 0);
+	return NULL;
+}
+
+/* Whatever becomes of the thread, the connection is not in transit for ever. */
+static void test_a_cancelled_thread_takes_its_connection_back(void **state)
+{
+	int fd = tcp();
+	unsigned before = count_open();
+	union control control;
+	struct msghdr msg = rights_message(&control, fd);
+	pthread_t thread;
+
+	fake.is_local = true; /* and the relay finds none */
+	assert_int_equal(pthread_create(&thread, NULL, send_cancelled, &msg), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(fake.n_back, 1);
+	assert_int_equal(count_open(), before);
+	close(fd);
+}
+
 static int reset(void **state)
 {
 	fake_reset();
@@ -267,6 +301,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_each_of_many_messages_is_told, reset),
 	cmocka_unit_test_setup(test_one_refusal_stops_the_message, reset),
 	cmocka_unit_test_setup(test_a_received_socket_is_ours, reset),
+	cmocka_unit_test_setup(test_a_cancelled_thread_takes_its_connection_back, reset),
 };
 
 VMA_TEST_MAIN("rights", tests, NULL, NULL)
