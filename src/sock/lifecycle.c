@@ -430,9 +430,8 @@ static void stop_local_listening(struct inet_sock *so, void *arg)
 /* Of the parent, at the last fork(); the child reads its copy. */
 static bool child_has_connections;
 
-void sock_fork_prepare(void)
+static void share_with_child(void)
 {
-	control_fork_prepare();
 	share_stop_local_receiving();
 	hand_over_unread_datagrams();
 	/* O_NONBLOCK, too, is the open files'. */
@@ -440,13 +439,21 @@ void sock_fork_prepare(void)
 	if (!share_fork_prepare())
 		sock_each(stop_local_listening, NULL);
 	child_has_connections = share_has_connections();
+}
+
+void sock_fork_prepare(bool detached)
+{
+	control_fork_prepare();
+	if (!detached)
+		share_with_child();
 	sock_alloc_fork_prepare();
 }
 
-void sock_fork_parent(void)
+void sock_fork_parent(bool detached)
 {
 	sock_alloc_fork_parent();
-	share_fork_parent();
+	if (!detached)
+		share_fork_parent();
 	control_fork_done();
 }
 

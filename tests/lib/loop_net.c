@@ -140,12 +140,12 @@ void loop_net_start(void)
 static void before_fork(void)
 {
 	signals_block();
-	sock_fork_prepare();
+	sock_fork_prepare(false);
 }
 
 static void in_parent(void)
 {
-	sock_fork_parent();
+	sock_fork_parent(false);
 	signals_unblock();
 }
 

@@ -173,21 +173,17 @@ EARLY_CODE bool fork_is_vfork_child(void)
 EARLY_CODE static void before_fork(void)
 {
 	signals_block();
-	if (detached)
-		return;
 	fork_adopt();
-	sock_fork_prepare();
+	sock_fork_prepare(detached);
 	fd_fork_prepare();
 	forking = true;
 }
 
 EARLY_CODE static void after_fork_parent(void)
 {
-	if (!detached) {
-		forking = false;
-		fd_fork_parent();
-		sock_fork_parent();
-	}
+	forking = false;
+	fd_fork_parent();
+	sock_fork_parent(detached);
 	signals_unblock();
 }
 

@@ -186,9 +186,12 @@ void sock_fork_child_waits(void);
  * kernel serves them.
  */
 void sock_fork_child(void);
-/* Around fork() in the parent: no thread is in a slow call meanwhile. */
-void sock_fork_prepare(void);
-void sock_fork_parent(void);
+/*
+ * Around fork() in the parent: no thread is in a slow call meanwhile. detached: the child gets no socket,
+ * so they stay as they are.
+ */
+void sock_fork_prepare(bool detached);
+void sock_fork_parent(bool detached);
 
 /* Is an Internet socket of this type (without flags) and protocol TCP or UDP? */
 static inline bool sock_is_ours(int type, int protocol)

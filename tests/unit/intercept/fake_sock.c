@@ -341,12 +341,15 @@ struct sock_ref pass_local_take(int fd, int packed)
 	return (struct sock_ref){NULL, 0};
 }
 
-void sock_fork_prepare(void)
+void sock_fork_prepare(bool detached)
 {
+	fake.detached += detached;
+	fake.preparing = true;
 }
 
-void sock_fork_parent(void)
+void sock_fork_parent(bool detached)
 {
+	fake.preparing = false;
 }
 
 bool sock_fork_child_may_wait(void)

@@ -55,6 +55,8 @@ struct fake {
 	int n_opened;	  /* calls of exec_inherit_open() */
 	unsigned n_local; /* calls of exec_local_add() */
 	unsigned n_back;  /* calls of pass_local_end() that take it back */
+	int detached;	  /* calls of sock_fork_prepare() for a child without sockets ... */
+	bool preparing;	  /* ... without sock_fork_parent() */
 	nsec_t timeout;
 	char data[65536]; /* what send() got last, and what recv() returns */
 };

@@ -287,6 +287,21 @@ static void test_a_cancelled_thread_takes_its_connection_back(void **state)
 	close(fd);
 }
 
+/* Its process gets the memory as it is then. */
+static void test_a_relay_is_forked_when_no_thread_is_in_a_slow_call(void **state)
+{
+	int fd = tcp();
+	union control control;
+	struct msghdr msg = rights_message(&control, fd);
+
+	fake.is_local = true;
+	assert_int_equal(sendmsg(-1, &msg, 0), -1);
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(fake.detached, 1);
+	assert_false(fake.preparing);
+	close(fd);
+}
+
 static int reset(void **state)
 {
 	fake_reset();
@@ -302,6 +317,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_one_refusal_stops_the_message, reset),
 	cmocka_unit_test_setup(test_a_received_socket_is_ours, reset),
 	cmocka_unit_test_setup(test_a_cancelled_thread_takes_its_connection_back, reset),
+	cmocka_unit_test_setup(test_a_relay_is_forked_when_no_thread_is_in_a_slow_call, reset),
 };
 
 VMA_TEST_MAIN("rights", tests, NULL, NULL)
