@@ -787,7 +787,9 @@ static void test_many_rings_share_one_queue(void **state)
 struct member {
 	/* written by the member */
 	uint64_t received, last, lost;
-	uint64_t joined; /* it has added its flow */
+	uint64_t gap[2];	       /* the numbers before and behind the first gap */
+	struct xdp_statistics dropped; /* what the kernel knows of it */
+	uint64_t joined;	       /* it has added its flow */
 	uint64_t refused;
 	uint64_t sent;
 	char why[PORT_WHY];
@@ -812,6 +814,19 @@ static void set(uint64_t *word, uint64_t value)
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
+static void note_gap(struct member *m, const struct port_queue *q, uint64_t number)
+{
+	const struct xdp_queue *xq = (const struct xdp_queue *)q;
+	socklen_t len = sizeof(m->dropped);
+
+	if (!m->lost) {
+		m->gap[0] = m->last;
+		m->gap[1] = number;
+		getsockopt(xq->socks[0].fd, SOL_XDP, XDP_STATISTICS, &m->dropped, &len);
+	}
+	set(&m->lost, m->lost + 1);
+}
+
 static void member_reads(struct member *m, struct port_queue *q)
 {
 	struct pkt *pkts[16];
@@ -822,7 +837,7 @@ static void member_reads(struct member *m, struct port_queue *q)
 
 		/* The first number of a new member may be any. */
 		if (m->last && number != m->last + 1)
-			set(&m->lost, m->lost + 1);
+			note_gap(m, q, number);
 		m->last = number;
 		pkt_free(pkts[i]);
 		if (send_one(q, m->id | (m->sent + 1)))
@@ -972,9 +987,16 @@ static void expect_no_loss(struct member *m)
 {
 	nsec_t now = clock_now();
 
-	if (get(&m->lost) || m->out_of_order)
-		fail_msg("member %u: %lu gaps received, %lu sent", m->index, (unsigned long)m->lost,
-			 (unsigned long)m->out_of_order);
+	if (get(&m->lost) || m->out_of_order) {
+		/* Lost by the interface, by the kernel's AF_XDP, or by us? */
+		shell("ip -s -s link show v0");
+		fail_msg("member %u: %lu gaps received, the first one from %lu to %lu, %lu sent; "
+			 "sockets: %llu dropped, %llu full, %llu without a frame",
+			 m->index, (unsigned long)m->lost, (unsigned long)m->gap[0],
+			 (unsigned long)m->gap[1], (unsigned long)m->out_of_order,
+			 m->dropped.rx_dropped, m->dropped.rx_ring_full,
+			 m->dropped.rx_fill_ring_empty_descs);
+	}
 	if (get(&m->received) != m->progress || !m->progress_at) {
 		m->progress = m->received;
 		m->progress_at = now;
