@@ -203,7 +203,7 @@ static bool fork_relay(const struct table *t, struct relay_pair *pairs)
 		_exit(0);
 	}
 	close(ready[1]);
-	good = pid > 0 && relay_await(ready[0]);
+	good = pid > 0 && !relay_await(ready[0]);
 	close(ready[0]);
 	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;

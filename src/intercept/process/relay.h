@@ -58,7 +58,10 @@ void relay_close_others(int *keep, unsigned n);
  * had arrived are passed.  False: there is no memory, nothing was done.
  */
 bool relay_run(struct relay_pair *pairs, unsigned n, int ready);
-/* In the process that starts it, which has the other end of ready.  False: there is no relay. */
-bool relay_await(int ready);
+/*
+ * In the process that starts it, which has the other end of ready.  -EPIPE: it has ended;
+ * -ETIMEDOUT: it has not begun.
+ */
+int relay_await(int ready);
 
 #endif

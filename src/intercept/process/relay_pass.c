@@ -44,7 +44,7 @@ static void be_relay(void *arg)
 /* The relay has the connection; or there is none. */
 static bool start_relay(struct start *s)
 {
-	bool good = false;
+	int rc = -EAGAIN;
 	pid_t pid;
 
 	if (pipe2(s->ready, O_CLOEXEC))
@@ -52,11 +52,12 @@ static bool start_relay(struct start *s)
 	pid = fork_detached(be_relay, s);
 	close(s->ready[1]);
 	if (pid > 0)
-		good = relay_await(s->ready[0]);
-	if (pid > 0 && !good)
+		rc = relay_await(s->ready[0]);
+	/* Not one that has ended: its number may be another process's by now. */
+	if (rc == -ETIMEDOUT)
 		kill(pid, SIGKILL);
 	close(s->ready[0]);
-	return good;
+	return !rc;
 }
 
 static bool relay(struct start *s)

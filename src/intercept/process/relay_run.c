@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "intercept/process/relay.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -63,12 +64,14 @@ void relay_close_others(int *keep, unsigned n)
 		close(fd);
 }
 
-bool relay_await(int ready)
+int relay_await(int ready)
 {
 	struct pollfd fd = {.fd = ready, .events = POLLIN};
 	char byte;
 
-	return libc.poll(&fd, 1, RELAY_START_MS) == 1 && read(ready, &byte, 1) == 1;
+	if (libc.poll(&fd, 1, RELAY_START_MS) != 1)
+		return -ETIMEDOUT;
+	return read(ready, &byte, 1) == 1 ? 0 : -EPIPE;
 }
 
 /* ---- bytes --------------------------------------------------------------------------- */

@@ -59,7 +59,7 @@ static void run_relay(unsigned n)
 {
 	assert_int_equal(pipe(ready), 0);
 	assert_int_equal(pthread_create(&relay, NULL, run, (void *)(uintptr_t)n), 0);
-	assert_true(relay_await(ready[0]));
+	assert_int_equal(relay_await(ready[0]), 0);
 	close(ready[0]);
 }
 
@@ -236,6 +236,15 @@ static void full(void **state)
 	finish(1);
 }
 
+/* Then its process number may be that of another process. */
+static void one_that_ends_is_not_one_that_does_not_begin(void **state)
+{
+	assert_int_equal(pipe(ready), 0);
+	close(ready[1]);
+	assert_int_equal(relay_await(ready[0]), -EPIPE);
+	close(ready[0]);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(bytes_of_both_directions),
 	cmocka_unit_test(what_had_arrived_is_there_when_it_is_ready),
@@ -243,5 +252,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(resets),
 	cmocka_unit_test(reset_after_the_end),
 	cmocka_unit_test(full),
+	cmocka_unit_test(one_that_ends_is_not_one_that_does_not_begin),
 };
 VMA_TEST_MAIN("relay", tests, NULL, NULL)
