@@ -27,13 +27,14 @@ serve() {
 
 # sees INTERFACE: does the kernel of c see what its peer asks there?
 sees() {
-	local to=10.9.0.1 before
+	local to=10.9.0.1 before after
 
 	[[ $1 == v0 ]] || to=10.9.1.1
 	before=$(netns_counters c UdpInDatagrams TcpInSegs)
 	netns_run s "" "$probe" ask udp $to 7001 10 | grep -q 'answers$' || die "no answers by $1"
 	netns_run s "" "$probe" ask tcp $to 7001 10 | grep -q 'answers$' || die "no answers by $1"
-	[[ $before != "$(netns_counters c UdpInDatagrams TcpInSegs)" ]]
+	after=$(netns_counters c UdpInDatagrams TcpInSegs)
+	[[ $before != "$after" ]] && echo "     datagrams and segments in the kernel: $before, then $after"
 }
 has_xdp() { netns_has_xdp c "$1"; }
 not() { ! "$@"; }
