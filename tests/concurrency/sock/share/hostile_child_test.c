@@ -151,9 +151,12 @@ static bool has_closed(const struct child *c, uint64_t id)
 /* Whatever the parent does with its sockets at this moment. */
 static bool is_illegal(const struct child *c, const struct message *m)
 {
-	const struct message_rule *rule = &message_rules[m->kind];
+	const struct message_rule *rule;
 
-	if (m->kind >= MESSAGE_KINDS || !rule->name || m->kind == MESSAGE_CLAIM)
+	if (m->kind >= MESSAGE_KINDS)
+		return true;
+	rule = &message_rules[m->kind];
+	if (!rule->name || m->kind == MESSAGE_CLAIM)
 		return true;
 	if (rule->of_channel)
 		return false;
