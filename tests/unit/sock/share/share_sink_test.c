@@ -69,6 +69,7 @@ static void abandon(struct tsock *ts)
 
 static int finish(void **state)
 {
+	WORLD_LOCKED(channel = NULL); /* all reads of it come before its end */
 	channel_destroy(end);
 	assert_true(NET_WAIT(channels_have_ended(), WORLD_WAIT));
 	assert_true(list_empty(&share_process.kept));
