@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/siphash.h"
 #include "base/sys.h"
 
 void host_dir_path(unsigned i, char path[HOST_DIR_PATH])
@@ -98,4 +99,14 @@ int host_dir_lock_file(const char *name, char path[HOST_DIR_PATH])
 			return fd;
 	}
 	return -ENOENT;
+}
+
+struct flock host_dir_lock_of(const void *name, size_t len, short type)
+{
+	static const uint8_t same[SIPHASH_KEY] = "of every process";
+
+	return (struct flock){.l_type = type,
+			      .l_whence = SEEK_SET,
+			      .l_start = (off_t)(siphash(same, name, len) >> 2),
+			      .l_len = 1};
 }

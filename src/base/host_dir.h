@@ -12,6 +12,7 @@
 #ifndef BASE_HOST_DIR_H
 #define BASE_HOST_DIR_H
 
+#include <fcntl.h>
 #include <sys/types.h>
 
 #define HOST_DIRS 2
@@ -41,5 +42,11 @@ int host_dir_check(int fd, mode_t type_and_mode);
  * -ENOENT: no directory is usable; other errors may be temporary.
  */
 int host_dir_lock_file(const char *name, char path[HOST_DIR_PATH]);
+
+/*
+ * The record lock of what these bytes name, for fcntl(2): one byte of a lock file, at a hash of them, the
+ * same in every process.  type: F_WRLCK or F_UNLCK.
+ */
+struct flock host_dir_lock_of(const void *name, size_t len, short type);
 
 #endif

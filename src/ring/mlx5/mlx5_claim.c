@@ -14,7 +14,6 @@
 #include <fcntl.h>
 
 #include "base/host_dir.h"
-#include "base/siphash.h"
 #include "base/sys.h"
 #include "ring/mlx5/mlx5_internal.h"
 
@@ -28,17 +27,13 @@ int mlx5_claims_open(void)
 
 static struct flock lock_of(const struct mlx5_port *port, const struct flow_key *key, short type)
 {
-	static const uint8_t same[SIPHASH_KEY] = "of every process"; /* the offsets must agree */
 	struct {
 		struct flow_key key;
 		uint8_t mac[6], pad[2];
 	} name = {.key = *key};
 
 	memcpy(name.mac, port->base.mac, sizeof(name.mac));
-	return (struct flock){.l_type = type,
-			      .l_whence = SEEK_SET,
-			      .l_start = (off_t)(siphash(same, &name, sizeof(name)) >> 2),
-			      .l_len = 1};
+	return host_dir_lock_of(&name, sizeof(name), type);
 }
 
 int mlx5_claim(const struct mlx5_port *port, const struct flow_key *key)

@@ -22,7 +22,6 @@
 
 #include "base/host_dir.h"
 #include "base/random.h"
-#include "base/siphash.h"
 #include "base/sys.h"
 #include "base/unix_socket.h"
 #include "ring/xdp/xdp_internal.h"
@@ -116,10 +115,8 @@ int xdp_group_name_call(const struct xdp_port *port)
 /* Released when name->lock_fd is closed.  False: another process has it. */
 static bool lock(const struct name *name)
 {
-	static const uint8_t same[SIPHASH_KEY] = "of every process"; /* the offsets must agree */
-	uint64_t hash = siphash(same, name->addr.sun_path, strlen(name->addr.sun_path));
-	struct flock lock = {
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(hash >> 2), .l_len = 1};
+	const char *path = name->addr.sun_path;
+	struct flock lock = host_dir_lock_of(path, strlen(path), F_WRLCK);
 
 	return !sys_fcntl(name->lock_fd, F_OFD_SETLK, (long)&lock);
 }

@@ -774,7 +774,7 @@ static void lock_names(int fd, off_t from, off_t len)
 	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
 }
 
-/* All locks are taken but its own, which src/ring/xdp/xdp_group_name.c computes like this. */
+/* All locks are taken but its own, which src/base/host_dir.c computes like this. */
 static void test_no_group_waits_for_another_one(void **state)
 {
 	int fd = open(DIRECTORY "/names", O_RDWR | O_CLOEXEC);
