@@ -27,7 +27,8 @@
 #define UDP IPPROTO_UDP
 #define RINGS_MAX 40
 #define MEMBERS 8
-#define WINDOW 32 /* frames in transit to one member */
+#define WINDOW 32		/* frames in transit to one member */
+#define ASK (5 * NSEC_PER_MSEC) /* a frame for each, to a member that has received none */
 
 static const struct spec to_7000 = {.vlan = -1, .proto = UDP, .dport = 7000};
 
@@ -800,7 +801,7 @@ struct member {
 	unsigned index, life;
 	uint64_t id; /* index and incarnation: the first bytes of the numbers that it sends */
 	uint64_t injected, seen_sent, out_of_order;
-	nsec_t progress_at;
+	nsec_t asked_at, progress_at;
 	uint64_t progress;
 };
 
@@ -946,21 +947,31 @@ static void stop_member(struct member *m)
 	m->pid = 0;
 }
 
+/*
+ * May the member get a frame? One that has received none gets few: while it waits for a processor
+ * they must not fill its socket.
+ */
+static bool may_feed(struct member *m)
+{
+	uint64_t received = get(&m->received);
+
+	if (received)
+		return m->injected - received < WINDOW;
+	if (clock_now() - m->asked_at < ASK)
+		return false;
+	m->asked_at = clock_now();
+	return true;
+}
+
 /* Keeps a window of frames in transit to each member that has joined. */
 static void feed(struct fixture *f, struct member *m, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		if (!m[i].pid || !get(&m[i].joined))
 			continue;
-		for (int burst = 0; burst < 8; burst++) {
-			uint64_t received = get(&m[i].received);
-
-			if (received && m[i].injected - received >= WINDOW)
-				break;
+		for (int burst = 0; burst < 8 && may_feed(&m[i]); burst++) {
 			f->number = m[i].injected++;
 			inject(f, (uint16_t)(7000 + m[i].index), 5000);
-			if (!received)
-				break; /* one frame at a time until it answers */
 		}
 	}
 }
