@@ -101,7 +101,6 @@ struct sock {
 
 	/* any, atomic */
 	bool nonblock;	     /* O_NONBLOCK as the program sees it */
-	uint8_t asked_at;    /* the millisecond when the kernel was last asked about it: wait.c */
 	uint8_t twin_events; /* EPOLLIN, EPOLLERR of the twin when it was last polled */
 	uint32_t events;     /* EPOLL* bits true now; written by the holder */
 	struct ring *home;

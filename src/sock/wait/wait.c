@@ -218,13 +218,24 @@ static int nonblock_now(struct sock_ref ref)
 	return sock_upcalls.nonblock_ask(ref);
 }
 
+/*
+ * Between two questions about the flag: a thread that polls pays less than a hundredth, and a process
+ * that has forked another one to clear it, and waited for it, finds it cleared.
+ */
+#define ASK_INTERVAL (50 * NSEC_PER_USEC)
+#define ASKED 64 /* a power of two */
+
+/* any, atomic: which socket asked last, and when; two that share an entry ask more often. */
+static uint64_t asked[ASKED];
+
 bool sock_wait_blocks_now(struct sock_ref ref)
 {
-	uint8_t msec = (uint8_t)(clock_now() / NSEC_PER_MSEC);
+	uint64_t id = __atomic_load_n(&inet_of(ref.sk)->id, __ATOMIC_RELAXED);
+	uint64_t now = id << 32 | (uint32_t)(clock_now() / ASK_INTERVAL);
 
-	if (__atomic_load_n(&ref.sk->asked_at, __ATOMIC_RELAXED) == msec)
+	if (__atomic_load_n(&asked[id % ASKED], __ATOMIC_RELAXED) == now)
 		return false;
-	__atomic_store_n(&ref.sk->asked_at, msec, __ATOMIC_RELAXED);
+	__atomic_store_n(&asked[id % ASKED], now, __ATOMIC_RELAXED);
 	return nonblock_now(ref) != 1;
 }
 

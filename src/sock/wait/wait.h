@@ -88,8 +88,8 @@ int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, b
 
 /*
  * app, no ring held: has another process cleared O_NONBLOCK, so that a call that would return -EAGAIN
- * blocks?  Asks the kernel if other processes may have the socket, once in a millisecond.  True also
- * if the socket is gone: the next try finds that.
+ * blocks?  Asks the kernel if other processes may have the socket, once in 50 us.  True also if the
+ * socket is gone: the next try finds that.
  */
 bool sock_wait_blocks_now(struct sock_ref ref);
 

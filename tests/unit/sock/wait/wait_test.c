@@ -254,6 +254,23 @@ static void test_another_process_has_set_o_nonblock(void **state)
 	assert_int_equal(script.tries, 2);
 }
 
+/* A nonblocking call that found nothing asks, however long ago it was that it asked before. */
+static void test_another_process_has_cleared_o_nonblock(void **state)
+{
+	nsec_t since;
+
+	so.sk.nonblock = true;
+	sock_shared_id = so.id;
+	since = clock_now();
+	assert_false(sock_wait_blocks_now(ref()));
+	so.sk.nonblock = false;
+	for (unsigned msec = 1; msec <= 257; msec += 256) {
+		while (clock_now() / NSEC_PER_MSEC < since / NSEC_PER_MSEC + msec)
+			;
+		assert_true(sock_wait_blocks_now(ref()));
+	}
+}
+
 /* It is closed while the call asks for the flag. */
 static void test_a_socket_that_is_closed_has_no_flag(void **state)
 {
@@ -482,6 +499,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_call_that_must_not_wait_tries_once, setup),
 	cmocka_unit_test_setup(test_it_polls_the_other_rings_once, setup),
 	cmocka_unit_test_setup(test_another_process_has_set_o_nonblock, setup),
+	cmocka_unit_test_setup(test_another_process_has_cleared_o_nonblock, setup),
 	cmocka_unit_test_setup(test_a_socket_that_is_closed_has_no_flag, setup),
 	cmocka_unit_test_setup(test_a_socket_that_leaves_for_the_kernel_ends_the_call, setup),
 	cmocka_unit_test_setup(test_a_socket_that_is_closed_ends_the_call, setup),
