@@ -14,26 +14,21 @@ static inline bool is_ready(const struct inet_sock *so)
 	return sock_life_is(so, LIFE_RECEIVING);
 }
 
-static inline struct dst *find_dst(struct inet_sock *so, const struct sockaddr_in *to)
-{
-	struct endpoint ep = {.addr = addr_v4(to->sin_addr.s_addr), .port = to->sin_port};
-
-	return to->sin_family == AF_INET ? udp_find_plain(so, &ep) : NULL;
-}
-
 /*
- * Only by a destination of a socket whose home is local_ring(): others have no target that is valid
- * here (local_target.c, BESIDE).
+ * Through shared memory only by a destination of a socket whose home is local_ring(): others have no target
+ * that is valid here (local_target.c, BESIDE).
  */
 QUICK_INLINE ssize_t send_at_once(struct inet_sock *so, const void *buf, size_t len,
 				  const struct sockaddr_in *to)
 {
-	struct dst *dst = to ? find_dst(so, to) : &so->udp.dst;
+	struct dst *dst = to ? udp_find_plain4(so, to) : &so->udp.dst;
 	struct local_target *t;
 
-	if (!dst || dst->generation != netlink_generation() || dst->verdict != VERDICT_LOCAL ||
-	    so->shut_wr || !udp_sends_plainly(so))
+	if (!dst || dst->generation != netlink_generation() || so->shut_wr ||
+	    !udp_sends_plainly(so))
 		return -EAGAIN;
+	if (dst->verdict != VERDICT_LOCAL)
+		return to || so->udp.connected ? udp_send_at_once(so, dst, buf, len) : -EAGAIN;
 	t = local_target_of(&dst->local);
 	if (!t || record_ring_write_at_once(&t->writer, dst_local_header(dst), buf, len))
 		return -EAGAIN;
@@ -97,6 +92,7 @@ QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 	return n;
 }
 
+/* The receives are not for a socket that has got nothing of a local sender lately (local_turn.c). */
 #define X(name, mode) QUICK_CALLS(local_udp_quick, name, mode, sizeof(struct sockaddr_in))
 SOCK_MODES(X)
 #undef X

@@ -151,6 +151,27 @@ static inline __attribute__((always_inline)) bool udp_send_ready(struct inet_soc
 	return true;
 }
 
+/* holder of home: as quick_send_fn, to this destination or NULL. */
+static inline __attribute__((always_inline)) ssize_t
+udp_send_at_once(struct inet_sock *so, struct dst *dst, const void *buf, size_t len)
+{
+	struct ring *ring = sock_home(so);
+
+	if (__builtin_expect(!dst || so->shut_wr || !dst_is_ready(dst, ring), 0) ||
+	    !udp_send_ready(so, ring, dst, buf, len))
+		return -EAGAIN;
+	ring_tx_flush(ring);
+	return (ssize_t)len;
+}
+
+/* holder: the destination of sendto(2) to an address of IPv4, if it is known; else NULL. */
+static inline struct dst *udp_find_plain4(struct inet_sock *so, const struct sockaddr_in *to)
+{
+	struct endpoint ep = {.addr = addr_v4(to->sin_addr.s_addr), .port = to->sin_port};
+
+	return to->sin_family == AF_INET ? udp_find_plain(so, &ep) : NULL;
+}
+
 /* any: is a send without flags an ordinary one? */
 static inline bool udp_sends_plainly(const struct inet_sock *so)
 {
