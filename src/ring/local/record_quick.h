@@ -137,6 +137,16 @@ static inline uint64_t record_ring_end(const struct record_ring_reader *r)
 	return end - r->head > r->cells ? r->head + r->cells : end;
 }
 
+/*
+ * Reader: has everything been read, and nothing passed over?  *seen: while the tail is that, nothing was written
+ * since.
+ */
+static inline bool record_ring_is_read(const struct record_ring_reader *r, uint64_t *seen)
+{
+	*seen = __atomic_load_n(&r->shared->tail, __ATOMIC_RELAXED);
+	return position_of(*seen, r->head) == r->next && !r->n_holes && !r->peeked;
+}
+
 /* The record that record_ring_look_at_once() found. */
 struct record_seen {
 	const struct record_header *at; /* shared: what is read may change after that */

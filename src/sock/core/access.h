@@ -12,6 +12,21 @@
 #include "ring/inbox.h"
 #include "sock/core/inet_sock.h"
 
+/*
+ * What a receive of a datagram socket looks at before it asks local_turn(): while *tail is `seen`, local
+ * senders have written nothing.  The first member of struct local_udp; holder.
+ */
+struct local_quiet {
+	const uint64_t *tail; /* maybe in shared memory: it is only compared */
+	uint64_t seen;
+	uint32_t others; /* receives that did not ask since the last datagram of a local sender, but in vain */
+};
+
+static inline bool local_is_quiet(const struct local_quiet *quiet)
+{
+	return __atomic_load_n(quiet->tail, __ATOMIC_RELAXED) == quiet->seen;
+}
+
 /* The allocation logic of the socket was set or changed: counts accesses from the start. */
 void sock_access_init(struct inet_sock *so);
 
@@ -21,8 +36,8 @@ bool sock_access_slow(struct inet_sock *so, bool tx);
 /*
  * holder of home: the calling thread receives (sock_access_tx(): sends).  True, of a datagram socket
  * only: another place than its queue is due now.  That is the twin, once in
- * VMA_RX_UDP_POLL_OS_RATIO receives, whatever these find; each receive, if local senders reach the
- * socket.  sock_twin_is_due() tells which.
+ * VMA_RX_UDP_POLL_OS_RATIO receives, whatever these find; or, if local senders reach the socket,
+ * local_turn() has to be asked.  sock_twin_is_due() tells which.
  */
 static inline bool sock_access_rx(struct inet_sock *so)
 {

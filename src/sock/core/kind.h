@@ -227,7 +227,10 @@ enum {
 	LOCAL_TURN_PEEKS = 2,	/* it takes nothing away */
 	LOCAL_TURN_LOOKED = 4,	/* it was told to look, and has */
 	LOCAL_TURN_NOTHING = 8, /* it was told that it is the twin's turn, which had nothing */
+	LOCAL_TURN_EARLY = 16,	/* home was not polled yet: another datagram may be there */
 };
+
+#define LOCAL_UDP_OPS (2 * HOLD_MODES)
 
 /* What core needs from higher directories, for sockets of all kinds. */
 struct sock_upcalls {
@@ -358,7 +361,10 @@ struct sock_upcalls {
 	/* app, no ring held: sendmsg(2) by the twin. */
 	ssize_t (*local_by_twin)(struct sock_ref ref, const struct msghdr *msg, int flags,
 				 int phase);
-	/* holder of home: before each receive of a socket with udp.local; says: LOCAL_TURN_*. */
+	/*
+	 * holder of home, of a socket with udp.local: before a receive for which sock_access_rx() says so, and
+	 * when nothing is there; says: LOCAL_TURN_*.
+	 */
 	enum local_turn (*local_turn)(struct inet_sock *so, unsigned says);
 	/* holder of home: the kernel sends all its datagrams from now on. */
 	void (*local_send_stop)(struct inet_sock *so);
@@ -368,7 +374,7 @@ struct sock_upcalls {
 	struct ring *(*local_udp_ring)(const struct inet_sock *so);
 	/* No reference to the socket is left, or the kernel serves it.  NULL before local_receive(). */
 	void (*local_udp_end)(struct inet_sock *so);
-	/* [HOLD_MODES]: calls of a datagram socket with udp.local. */
+	/* [LOCAL_UDP_OPS]: calls of a datagram socket with udp.local, twice for each thread mode. */
 	const struct sock_ops *local_udp_ops;
 };
 

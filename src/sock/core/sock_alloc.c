@@ -95,29 +95,31 @@ static const struct sock_ops *ops_of(enum sock_type type, enum hold_mode mode)
 	return &sock_kinds[type == SOCK_TYPE_TCP ? INET_TCP : INET_UDP]->ops[mode];
 }
 
-/* The calls of the socket as it is now. */
-static const struct sock_ops *ops_now(const struct inet_sock *so, enum hold_mode mode)
+/* The calls of the socket as it is now: of a datagram socket with udp.local, those of one part of their table. */
+static const struct sock_ops *ops_now(const struct inet_sock *so, enum hold_mode mode,
+				      unsigned part)
 {
 	if (so->inet == INET_UDP && so->udp.local)
-		return &sock_upcalls.local_udp_ops[mode];
+		return &sock_upcalls.local_udp_ops[part * HOLD_MODES + mode];
 	return so->inet == INET_LOCAL ? &sock_kinds[INET_LOCAL]->ops[mode]
 				      : ops_of(so->sk.type, mode);
 }
 
 void sock_ops_renew(struct inet_sock *so)
 {
-	const struct sock_ops *old = NULL;
-
 	control_assert_held();
-	if (so->sk.type != SOCK_TYPE_EPOLL)
-		old = ops_now(so, HOLD_SINGLE);
-	/*
-	 * Others may store those of share or udp_linger meanwhile, which are of every mode.
-	 * Pairs with sock_ops_of(): the table is constant.
-	 */
-	if (so->sk.type != SOCK_TYPE_EPOLL && hold_single_left())
-		__atomic_compare_exchange_n(&so->sk.ops, &old, ops_now(so, HOLD_SPIN), false,
+	if (so->sk.type == SOCK_TYPE_EPOLL || !hold_single_left())
+		return;
+	for (unsigned part = 0; part < LOCAL_UDP_OPS / HOLD_MODES; part++) {
+		const struct sock_ops *old = ops_now(so, HOLD_SINGLE, part);
+
+		/*
+		 * Others may store those of share or udp_linger meanwhile, which are of every mode.
+		 * Pairs with sock_ops_of(): the table is constant.
+		 */
+		__atomic_compare_exchange_n(&so->sk.ops, &old, ops_now(so, HOLD_SPIN, part), false,
 					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	}
 }
 
 struct inet_sock *sock_alloc(enum sock_type type)

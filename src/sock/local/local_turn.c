@@ -15,6 +15,10 @@
  * The twin is looked at when somebody has seen something there, once in VMA_RX_UDP_POLL_OS_RATIO
  * receives, after RECORD_STRIDE cells of the ring, and if nothing else is there, once in 8 us; after
  * SHUT_RD always, because a receive does not come again.
+ *
+ * A socket that gets its datagrams otherwise pays next to nothing: while the ring's tail is as it was when
+ * all was read, and the twin is not known to have something, a receive does not ask (struct local_quiet).
+ * After OTHERS_MAX of them it has calls that do not try to receive at once, until the ring is read again.
  */
 #include <linux/sock_diag.h>
 
@@ -24,6 +28,7 @@
 #include "sock/local/local.h"
 #include "sock/local/local_udp.h"
 
+#define OTHERS_MAX 32u
 #define DATAGRAM_LEAST 256u /* bytes that the kernel counts for any datagram, or fewer */
 #define DATAGRAMS_MAX 4096u /* if it does not tell */
 
@@ -43,8 +48,57 @@ static uint32_t coarse_now(void)
 	return (uint32_t)(clock_now() >> 13);
 }
 
+void local_twin_unquiet(struct local_udp *l)
+{
+	static const uint64_t tail;
+
+	l->quiet.tail = &tail;
+	l->quiet.seen = 1;
+}
+
+/* Nothing is left to be asked for, until the tail is another one. */
+static void note_quiet(struct local_udp *l)
+{
+	local_twin_unquiet(l);
+	if (!l->segment.base || l->reader.broken)
+		l->quiet.seen = 0;
+	else if (record_ring_is_read(&l->reader, &l->quiet.seen))
+		l->quiet.tail = &l->reader.shared->tail;
+}
+
+static void set_calls(struct local_udp *l, bool quick)
+{
+	struct sock *sk = l->ref.sk;
+	const struct sock_ops *old = sock_ops_of(sk), *first = local_udp_ops;
+	const struct sock_ops *from = quick ? first + HOLD_MODES : first;
+	const struct sock_ops *to = quick ? first : first + HOLD_MODES;
+
+	l->calm = !quick;
+	if (old < from || old >= from + HOLD_MODES)
+		return;
+	/* Others store those of another mode, of share or of udp_linger.  Pairs with sock_ops_of(). */
+	__atomic_compare_exchange_n(&sk->ops, &old, to + (old - from), false, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+}
+
+/* Do local senders send lately?  A receive that found nothing does not count. */
+static void note_senders(struct local_udp *l, bool nothing)
+{
+	uint64_t next = l->reader.next;
+
+	if (nothing && l->quiet.others)
+		l->quiet.others--;
+	if (next == l->read && l->quiet.others <= OTHERS_MAX)
+		return;
+	if (l->calm == (next != l->read))
+		set_calls(l, next != l->read);
+	l->read = next;
+	l->quiet.others = 0;
+}
+
 static void begin_to_wait(struct local_udp *l)
 {
+	local_twin_unquiet(l);
 	l->twin.waits = true;
 	l->twin.reached = false;
 	l->twin.at = 0;
@@ -89,6 +143,7 @@ void local_twin_mark(struct local_udp *l)
 		local_twin_done(l);
 		return;
 	}
+	local_twin_unquiet(l);
 	twin->waits = true;
 	twin->at = l->reader.next;
 	record_ring_pause_at(&l->reader, twin->at);
@@ -145,15 +200,16 @@ static void note_look(struct local_udp *l)
 	l->twin.looked = coarse_now();
 }
 
-static bool is_due(const struct local_udp *l, const struct inet_sock *so, bool counted)
+static bool is_due(const struct local_udp *l, const struct inet_sock *so, unsigned says)
 {
 	if (twin_has(l))
 		return true;
 	if (!params.rx_udp_poll_os_ratio)
 		return false;
-	if (counted || l->reader.next - l->twin.looked_at >= RECORD_STRIDE)
+	if ((says & LOCAL_TURN_DUE) || l->reader.next - l->twin.looked_at >= RECORD_STRIDE)
 		return true;
-	return !so->udp.head && (so->shut_rd || l->twin.looked != coarse_now());
+	return !(says & LOCAL_TURN_EARLY) && !so->udp.head &&
+	       (so->shut_rd || l->twin.looked != coarse_now());
 }
 
 enum local_turn local_turn(struct inet_sock *so, unsigned says)
@@ -163,14 +219,13 @@ enum local_turn local_turn(struct inet_sock *so, unsigned says)
 	ring_assert_held(sock_home(so));
 	if ((says & LOCAL_TURN_NOTHING) && (!l->twin.more || twin_is_empty(l)))
 		local_twin_done(l);
-	if (says & LOCAL_TURN_LOOKED) {
-		note_look(l);
-		if (!l->twin.waits && twin_has(l))
-			begin_to_wait(l);
-	}
+	if ((says & LOCAL_TURN_LOOKED) && !l->twin.waits && twin_has(l))
+		begin_to_wait(l);
 	/* With `more`, no notice tells of the rest: the queue does not run empty before the ring. */
-	if (!so->udp.head || (says & LOCAL_TURN_DUE) || (l->more && so->udp.count == 1))
+	if ((!so->udp.head && !local_is_quiet(&l->quiet)) || (says & LOCAL_TURN_DUE) ||
+	    (l->more && so->udp.count == 1))
 		local_pull(l, so->udp.filter ? FILTER_BATCH : 1); /* a callback sees all */
+	note_senders(l, !(says & LOCAL_TURN_EARLY));
 	if (l->twin.waits) {
 		if (!is_twins(l, so, says & LOCAL_TURN_PEEKS))
 			return LOCAL_TURN_OURS;
@@ -179,8 +234,11 @@ enum local_turn local_turn(struct inet_sock *so, unsigned says)
 		return LOCAL_TURN_TWIN;
 	}
 	/* One look a try: after SHUT_RD the twin is always readable. */
-	if (!(says & (LOCAL_TURN_LOOKED | LOCAL_TURN_NOTHING)) &&
-	    is_due(l, so, says & LOCAL_TURN_DUE))
+	if (!(says & (LOCAL_TURN_LOOKED | LOCAL_TURN_NOTHING)) && is_due(l, so, says)) {
+		note_look(l);
 		return LOCAL_TURN_LOOK;
+	}
+	if (!so->udp.head || (says & LOCAL_TURN_DUE))
+		note_quiet(l);
 	return LOCAL_TURN_OURS;
 }

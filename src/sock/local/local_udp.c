@@ -21,8 +21,10 @@
 static struct list receivers;  /* lock */
 static uint32_t last_receiver; /* lock */
 
-const struct sock_ops local_udp_ops[HOLD_MODES] = {
-#define X(name, mode) [mode] = {UDP_OPS(name), QUICK_OPS(local_udp_quick, name)},
+const struct sock_ops local_udp_ops[LOCAL_UDP_OPS] = {
+#define X(name, mode)                                               \
+	[mode] = {UDP_OPS(name), QUICK_OPS(local_udp_quick, name)}, \
+	[HOLD_MODES + mode] = {UDP_OPS(name), QUICK_SENDS_OPS(local_udp_quick, name)},
 	SOCK_MODES(X)
 #undef X
 };
@@ -234,6 +236,7 @@ struct local_udp *local_udp_part(struct inet_sock *so)
 	l->lowest = LOCAL_LOW_PORTS; /* until a peer asks for less */
 	l->look.run = local_look_run;
 	list_init(&l->writers);
+	local_twin_unquiet(l);
 	if (sock_hold_cold(l->ref, &ring)) {
 		mem_free(l);
 		return NULL;
@@ -241,7 +244,7 @@ struct local_udp *local_udp_part(struct inet_sock *so)
 	so->udp.local = l;
 	/* Pairs with sock_ops_of(): the part above. */
 	__atomic_store_n(&so->sk.ops, &local_udp_ops[ring_mode_now()], __ATOMIC_RELEASE);
-	sock_access_init(so); /* each receive asks local_turn() */
+	sock_access_init(so); /* from now on, receives ask local_turn() */
 	ring_release_cold(ring);
 	return l;
 }
@@ -324,6 +327,7 @@ static void close_ring(struct local_udp *l)
 	if (!l->twin.more)
 		local_twin_done(l);
 	l->twin.at = 0; /* of no ring */
+	local_twin_unquiet(l);
 	local_udp_keep_all(l);
 	local_memory_give(l->memory);
 	l->memory = 0;

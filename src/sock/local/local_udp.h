@@ -38,6 +38,7 @@
 #define SOCK_LOCAL_LOCAL_UDP_H
 
 #include "ring/local/record_ring.h"
+#include "sock/core/access.h"
 #include "sock/core/extra/filter.h"
 #include "sock/core/kind.h"
 #include "sock/local/local_dir.h"
@@ -69,6 +70,10 @@ struct local_kernels {
 enum local_look { LOOK_NOT, LOOK_POSTED, LOOK_ENDED };
 
 struct local_udp {
+	/* holder; first: local_turn.c */
+	struct local_quiet quiet;
+	bool calm;     /* its calls have no quick way that receives */
+	uint64_t read; /* the position that was read, when local_turn() was last asked */
 	/* control lock */
 	struct sock_ref ref;
 	struct local_place place;
@@ -135,7 +140,8 @@ struct local_target {
 bool local_receive(struct inet_sock *so);
 void local_receive_stop(struct inet_sock *so);
 void local_udp_end(struct inet_sock *so);
-extern const struct sock_ops local_udp_ops[HOLD_MODES];
+/* [HOLD_MODES] with the quick ways, then the same without those that receive. */
+extern const struct sock_ops local_udp_ops[LOCAL_UDP_OPS];
 
 /* lock: the receiver with this number, or NULL. */
 struct local_udp *local_receiver(uint32_t socket);
@@ -193,6 +199,8 @@ void local_look_run(struct ring *ring, struct inbox_item *item);
 /* ---- local_turn.c: the ring, or the twin; holder -------------------------------------------- */
 
 enum local_turn local_turn(struct inet_sock *so, unsigned says);
+/* The next receive asks local_turn(): the ring is another, or the twin waits. */
+void local_twin_unquiet(struct local_udp *l);
 /* May the ring be read?  Not while it is the twin's turn. */
 bool local_twin_lets(struct local_udp *l);
 /* The twin does not wait any more. */

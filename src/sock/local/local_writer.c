@@ -212,7 +212,9 @@ static int open_ring(struct local_udp *l)
 	if (!rc) {
 		l->memory = size;
 		l->dropped = 0;
+		l->read = 0;
 		local_twin_pause(l);
+		local_twin_unquiet(l);
 		return 0;
 	}
 	segment_close(&l->segment);

@@ -168,14 +168,13 @@ static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
 
 /*
  * holder: the queue is empty.  Is it time to ask the twin, for which the kernel may have received
- * something?  Where local senders reach the socket, recv_turn() has decided.
+ * something?
  */
 static bool twin_due(struct inet_sock *so, struct sock_wait *wait)
 {
 	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !ring_is_open(sock_home(so)))
-		return !so->udp.local;
-	return __builtin_expect(spin_was_late(&wait->spin), 0) && params.rx_udp_poll_os_ratio &&
-	       !so->udp.local;
+		return true;
+	return __builtin_expect(spin_was_late(&wait->spin), 0) && params.rx_udp_poll_os_ratio;
 }
 
 /* After SHUT_RD a call does not block, although datagrams that arrive can be read. */
@@ -203,37 +202,40 @@ static __attribute__((noinline)) bool await_answer(nsec_t *until)
 	return now < *until;
 }
 
-/* In recv.turn, beside what local_turn() is told. */
-#define RECV_TWIN_FIRST 0x80 /* the twin is asked, or looked at, before the queue */
-#define RECV_TWIN_ASKED 0x40 /* it has nothing: the queue is next, even if each receive asks it */
+/* Beside what local_turn() is told: */
+enum {
+	RECV_FIRST = 0x20,   /* the twin is asked, or looked at, before the queue */
+	RECV_ASKED = 0x40,   /* it had nothing: the queue is next, even if each receive asks it */
+	RECV_LAST = 0x80,    /* nothing else is there: if the twin has nothing, the call waits */
+	RECV_LOOK = 0x100,   /* it is time to ask the twin, and nothing else is there */
+	RECV_CLOSED = 0x200, /* SHUT_RD, likewise */
+	RECV_WAITS = 0x400,  /* a new sender's datagram may wait on this ring, likewise */
+};
 
 struct recv {
 	struct inet_sock *so;
 	struct msghdr *msg;
 	int flags;
-	bool look;     /* it is time to ask the twin */
-	bool closed;   /* SHUT_RD */
-	bool asked;    /* a new sender's datagram may wait on this ring */
-	uint8_t turn;  /* for sock_upcalls.local_turn(); and RECV_TWIN_* */
-	nsec_t *until; /* until when to wait for that; 0: not begun */
+	uint32_t turn; /* for sock_upcalls.local_turn(); and RECV_* */
+	nsec_t *until; /* until when to wait for that of a new sender; 0: not begun */
 };
 
 /*
- * holder: sock_access_rx() says so.  0: go on, with the queue.  Otherwise recv.turn: the twin is first;
- * the queue may have something.
+ * holder: sock_access_rx() says so, or local senders reach the socket and nothing is there.  0: go on, with
+ * the queue.  Otherwise recv.turn: the twin is first; the queue may have something.
  */
-static __attribute__((noinline)) uint8_t recv_turn(struct inet_sock *so, int flags, uint8_t turn)
+static __attribute__((noinline)) uint32_t recv_turn(struct inet_sock *so, int flags, uint32_t turn)
 {
 	bool due = sock_twin_is_due(so);
 
 	if (!so->udp.local)
-		return due && !(turn & RECV_TWIN_ASKED) ? RECV_TWIN_FIRST : 0;
+		return due && !(turn & RECV_ASKED) ? RECV_FIRST : 0;
 	switch (sock_upcalls.local_turn(so, turn | (due ? LOCAL_TURN_DUE : 0) |
 						    (flags & MSG_PEEK ? LOCAL_TURN_PEEKS : 0))) {
 	case LOCAL_TURN_LOOK:
-		return RECV_TWIN_FIRST | LOCAL_TURN_LOOKED;
+		return RECV_FIRST | LOCAL_TURN_LOOKED;
 	case LOCAL_TURN_TWIN:
-		return RECV_TWIN_FIRST | LOCAL_TURN_NOTHING;
+		return RECV_FIRST | LOCAL_TURN_NOTHING;
 	case LOCAL_TURN_OURS:
 		break;
 	}
@@ -243,15 +245,24 @@ static __attribute__((noinline)) uint8_t recv_turn(struct inet_sock *so, int fla
 /* holder: as sock_access_rx(), and recv_turn().  True: the try is over. */
 static inline __attribute__((always_inline)) bool recv_begin(struct recv *r, ssize_t *n)
 {
+	uint32_t said = r->turn;
+
 	if (__builtin_expect(!sock_access_rx(r->so), 1))
 		return false;
-	r->turn = recv_turn(r->so, r->flags, r->turn);
-	if (!r->turn)
-		return false;
-	r->look = true;
-	r->closed = r->asked = false;
+	r->turn = recv_turn(r->so, r->flags, said | LOCAL_TURN_EARLY);
 	*n = SOCK_TRY_ASIDE;
-	return true;
+	if (r->turn)
+		return true;
+	/* One look a try: for recv_nothing(). */
+	r->turn = said & (LOCAL_TURN_LOOKED | LOCAL_TURN_NOTHING) ? LOCAL_TURN_LOOKED : 0;
+	return false;
+}
+
+/* holder: the queue is empty, and local senders reach the socket.  As recv_turn(). */
+static uint32_t turn_at_end(struct inet_sock *so, int flags, uint32_t turn)
+{
+	turn = recv_turn(so, flags, turn);
+	return turn & LOCAL_TURN_LOOKED ? turn | RECV_LAST : turn;
 }
 
 /* holder: the queue is empty. */
@@ -260,13 +271,17 @@ static inline __attribute__((always_inline)) bool recv_nothing(struct recv *r, s
 {
 	struct inet_sock *so = r->so;
 
-	r->look = twin_due(so, wait);
-	r->closed = so->shut_rd;
-	r->asked = ring->n_questions;
-	r->turn &= (uint8_t)~RECV_TWIN_ASKED;
-	if (__builtin_expect(!r->look && !r->closed && !r->asked, 1))
-		sock_wait_count(so, wait);
+	if (__builtin_expect(so->udp.local != NULL, 0))
+		r->turn = turn_at_end(so, r->flags, r->turn);
+	else
+		r->turn = twin_due(so, wait) ? RECV_LOOK : 0;
+	*n = SOCK_TRY_AGAIN;
+	if (__builtin_expect(!r->turn && so->udp.head, 0))
+		return false;
 	*n = SOCK_TRY_ASIDE;
+	r->turn |= (so->shut_rd ? RECV_CLOSED : 0) | (ring->n_questions ? RECV_WAITS : 0);
+	if (__builtin_expect(!r->turn, 1))
+		sock_wait_count(so, wait);
 	return false;
 }
 
@@ -300,37 +315,51 @@ static __attribute__((noinline)) void count_aside(struct inet_sock *so,
 	ring_release_cold(ring);
 }
 
-/* Asks the twin before the queue, or looks at it only.  The result of the call, or -EAGAIN. */
-static __attribute__((noinline)) ssize_t recv_twin_first(struct inet_sock *so, struct msghdr *msg,
-							 int flags, uint8_t turn)
+/*
+ * The twin is asked, or looked at, now.  The result of the call; SOCK_TRY_AGAIN; or -EAGAIN: it has nothing, and
+ * nothing else is there.
+ */
+static __attribute__((noinline)) ssize_t ask_twin(struct inet_sock *so, struct msghdr *msg,
+						  int flags, uint32_t turn)
 {
-	if (!(turn & LOCAL_TURN_LOOKED))
-		return recv_twin(&so->sk, msg, flags);
-	sock_look_at_twin(&so->sk);
-	return -EAGAIN;
+	ssize_t n = -EAGAIN;
+
+	if (turn & LOCAL_TURN_LOOKED)
+		sock_look_at_twin(&so->sk);
+	else
+		n = recv_twin(&so->sk, msg, flags);
+	if (n != -EAGAIN)
+		return n;
+	return turn & RECV_LAST && !__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED)
+		       ? -EAGAIN
+		       : SOCK_TRY_AGAIN;
 }
 
 static inline __attribute__((always_inline)) ssize_t recv_aside(void *arg, struct sock_wait *wait)
 {
 	struct recv *r = arg;
+	uint32_t turn = r->turn;
 	ssize_t n;
 
-	if (__builtin_expect(r->asked && wait->dontwait, 0) && await_answer(r->until))
-		return SOCK_TRY_AGAIN;
-	if (__builtin_expect(r->look || r->closed, 0)) {
-		if (r->turn & RECV_TWIN_FIRST) {
-			n = recv_twin_first(r->so, r->msg, r->flags, r->turn);
-			r->turn ^= RECV_TWIN_FIRST | RECV_TWIN_ASKED;
-			return n == -EAGAIN ? SOCK_TRY_AGAIN : n;
+	r->turn = turn & RECV_CLOSED;
+	if (__builtin_expect(turn & RECV_FIRST, 0)) {
+		n = ask_twin(r->so, r->msg, r->flags, turn);
+		if (n != -EAGAIN) {
+			r->turn |= (turn & (LOCAL_TURN_LOOKED | LOCAL_TURN_NOTHING)) | RECV_ASKED;
+			return n;
 		}
-		/* Where local senders reach the socket, recv_turn() has decided. */
-		n = r->so->udp.local ? -EAGAIN : recv_twin(&r->so->sk, r->msg, r->flags);
+	}
+	if (__builtin_expect((turn & RECV_WAITS) && wait->dontwait, 0) && await_answer(r->until))
+		return SOCK_TRY_AGAIN;
+	/* Where local senders reach the socket, recv_turn() has decided. */
+	if (__builtin_expect(turn & (RECV_LOOK | RECV_CLOSED), 0) && !r->so->udp.local) {
+		n = recv_twin(&r->so->sk, r->msg, r->flags);
 		if (n != -EAGAIN)
 			return n;
 	}
-	if (__builtin_expect(r->closed, 0) && (!wait->dontwait || sock_wait_is_over(wait)))
+	if (__builtin_expect(turn & RECV_CLOSED, 0) && (!wait->dontwait || sock_wait_is_over(wait)))
 		return no_more(r->msg);
-	if (__builtin_expect(r->look || r->closed || r->asked, 0))
+	if (__builtin_expect(turn, 0))
 		count_aside(r->so, wait);
 	return SOCK_TRY_WAIT;
 }
@@ -416,7 +445,8 @@ static inline __attribute__((always_inline)) ssize_t zcopy_aside(void *arg, stru
 	char byte;
 
 	/* What the twin has stays there: it can only be copied. */
-	if (z->zcopy->force && (z->r.look || z->r.closed) && !(z->r.turn & LOCAL_TURN_LOOKED) &&
+	if (z->zcopy->force && (z->r.turn & (RECV_FIRST | RECV_LOOK | RECV_CLOSED)) &&
+	    !(z->r.turn & LOCAL_TURN_LOOKED) &&
 	    sys_recvfrom(sock_twin(&z->r.so->sk), &byte, 1, MSG_PEEK | MSG_DONTWAIT, NULL, NULL) >=
 		    0)
 		return -EIO;
@@ -508,7 +538,7 @@ int udp_recv_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned
 	ssize_t n;
 
 	n = sock_wait_loop(call, SOCK_WAIT_COLD, batch_try, batch_aside, &b);
-	if (!b.done && n >= 0 && !(n == 0 && b.r.closed)) {
+	if (!b.done && n >= 0 && !(n == 0 && (b.r.turn & RECV_CLOSED))) {
 		complete(messages, &msg, n);
 		b.done = 1;
 	}

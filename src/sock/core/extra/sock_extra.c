@@ -17,9 +17,9 @@ int sock_set_callback(struct sock_ref ref, int fd, vma_recv_callback_t callback,
 	return filter_register(ref, fd, callback, context);
 }
 
-static bool is_of(const struct sock_ops *ops, const struct sock_ops *table)
+static bool is_of(const struct sock_ops *ops, const struct sock_ops *table, unsigned n)
 {
-	return table && ops >= table && ops < table + HOLD_MODES;
+	return table && ops >= table && ops < table + n;
 }
 
 /* Are the calls of the socket those of its kind?  An exported or a lingering one has others. */
@@ -27,14 +27,15 @@ static bool has_own_calls(struct sock_ref ref)
 {
 	const struct sock_ops *ops = sock_ops_of(ref.sk);
 
-	return is_of(ops, sock_kind_made(ref.sk)->ops) || is_of(ops, sock_upcalls.local_udp_ops);
+	return is_of(ops, sock_kind_made(ref.sk)->ops, HOLD_MODES) ||
+	       is_of(ops, sock_upcalls.local_udp_ops, LOCAL_UDP_OPS);
 }
 
 ssize_t sock_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags)
 {
 	const struct sock_kind *kind = sock_kind_made(ref.sk), *local = sock_kinds[INET_LOCAL];
 
-	if (local && is_of(sock_ops_of(ref.sk), local->ops))
+	if (local && is_of(sock_ops_of(ref.sk), local->ops, HOLD_MODES))
 		return local->recv_zcopy(ref, zcopy, flags);
 	/* recv() fetches an exported socket, and reads one that lingers. */
 	return kind->recv_zcopy && has_own_calls(ref) ? kind->recv_zcopy(ref, zcopy, flags)
