@@ -4,6 +4,7 @@
  * steps counts its instructions.
  *
  *	extra IP PORT COUNT [time] [nap]
+ *	extra IP PORT COUNT beside|bound
  *	extra local COUNT [time]
  *
  * An echo server is at IP and PORT, over UDP and TCP.  Or (local) the messages come through shared
@@ -13,6 +14,9 @@
  * is in its frame; udp_out_10 ...: a batch of them.  Each is counted COUNT times.
  *
  * With VMA_SOCKETXTREME=1 only udp_xtreme_1 ... are counted: the other ways would pay for it.
+ *
+ * beside: the names are beside_udp_recv_1 ...  bound: the datagram socket is not connected, and has got a
+ * datagram through shared memory before; bound_udp_recv_1 ...
  *
  * time: without steps; prints how many nanoseconds a message has taken, the fewest and the median.
  * nap: v0 does not count what arrives: waits for some time instead.
@@ -40,13 +44,16 @@
 
 static struct vma_api_t *api;
 static const struct vma_ext_t *vma;
-static bool timed, naps, local, stream;
+static bool timed, naps, local, stream, bound;
+static const char *prefix = ""; /* of names */
+static struct sockaddr_in to = {.sin_family = AF_INET};
 static int fd, epfd, ring, peer;
 static unsigned wanted, taken, seen; /* bytes to take; bytes taken; bytes seen by the callback */
 
 static int (*do_epoll_wait)(int, struct epoll_event *, int, int);
 static ssize_t (*do_recv)(int, void *, size_t, int);
 static ssize_t (*do_send)(int, const void *, size_t, int);
+static ssize_t (*do_sendto)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
 
 /* ---- the ways: each takes wanted bytes ---------------------------------------------------- */
 
@@ -179,6 +186,13 @@ static void await_arrival(unsigned long before, unsigned messages)
 		await_received(before, messages * SIZE);
 }
 
+static ssize_t send_from(int from, const void *message, size_t size)
+{
+	if (bound)
+		return do_sendto(from, message, size, 0, (struct sockaddr *)&to, sizeof(to));
+	return do_send(from, message, size, 0);
+}
+
 /* To a connection they are sent as one segment, so their echoes are one, too. */
 static void arrive(unsigned messages)
 {
@@ -189,7 +203,7 @@ static void arrive(unsigned messages)
 	for (unsigned i = 0; i < messages; i += at_once) {
 		size_t size = (size_t)at_once * SIZE;
 
-		if (do_send(local ? peer : fd, message, size, 0) != (ssize_t)size)
+		if (send_from(local ? peer : fd, message, size) != (ssize_t)size)
 			die("send");
 	}
 	await_arrival(before, messages);
@@ -235,7 +249,7 @@ static char *name_of(const char *proto, const char *way, unsigned messages)
 	static unsigned used;
 	char *name = names[used++];
 
-	snprintf(name, sizeof(names[0]), "%s%s_%s_%u", local ? "local_" : "", proto, way, messages);
+	snprintf(name, sizeof(names[0]), "%s%s_%s_%u", prefix, proto, way, messages);
 	return name;
 }
 
@@ -278,6 +292,7 @@ static void count_sizes(const char *proto, int count)
 	}
 }
 
+/* Of a connected socket. */
 static void count_dummy(const char *name, int count)
 {
 	static const char message[SIZE];
@@ -299,13 +314,15 @@ static __attribute__((noinline)) void give_send(void)
 {
 	static const char message[SIZE];
 
-	if (do_send(fd, message, SIZE, 0) != SIZE)
+	if (send_from(fd, message, SIZE) != SIZE)
 		die("send");
 }
 
 static __attribute__((noinline)) void give_commit(void)
 {
-	if (vma->vma_commit(fd, room.id, SIZE, 0, NULL, 0) != SIZE)
+	struct sockaddr *at = bound ? (struct sockaddr *)&to : NULL;
+
+	if (vma->vma_commit(fd, room.id, SIZE, 0, at, at ? sizeof(to) : 0) != SIZE)
 		die("vma_commit");
 }
 
@@ -317,6 +334,8 @@ static __attribute__((noinline)) void give_batch(void)
 	for (int i = 0; i < BURST; i++) {
 		messages[i].data = message;
 		messages[i].size = SIZE;
+		messages[i].addr = bound ? (struct sockaddr *)&to : NULL;
+		messages[i].addr_len = bound ? sizeof(to) : 0;
 	}
 	if (vma->vma_send_batch(fd, messages, BURST, 0) != BURST)
 		die("vma_send_batch");
@@ -366,11 +385,11 @@ static void count_give(const char *proto, const char *way, void (*give)(void), u
 
 /* ---- everything -------------------------------------------------------------------------- */
 
-static void await_local(void)
+static void await_local(int sock)
 {
 	struct vma_verdict_t verdict;
 
-	if (vma->vma_get_verdict(fd, &verdict, sizeof(verdict)))
+	if (vma->vma_get_verdict(sock, &verdict, sizeof(verdict)))
 		die("vma_get_verdict");
 	if (verdict.served != VMA_SERVED_LOCAL)
 		die("not local");
@@ -397,10 +416,29 @@ static void connect_within(int type)
 		die("connect back");
 	if (peer < 0)
 		die("accept");
-	await_local();
+	await_local(fd);
 }
 
-static void count_all(const char *proto, int type, const struct sockaddr_in *to, int count)
+/* fd is bound, and gets a datagram through shared memory. */
+static void bind_within(void)
+{
+	struct sockaddr_in name = {.sin_family = AF_INET};
+	struct sockaddr *at = (struct sockaddr *)&name;
+	int other = socket(AF_INET, SOCK_DGRAM, 0);
+	socklen_t len = sizeof(name);
+	char buf[SIZE];
+
+	if (other < 0 || bind(fd, at, len) || getsockname(fd, at, &len))
+		die("bind");
+	name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (connect(other, at, len) || do_send(other, buf, SIZE, 0) != SIZE ||
+	    do_recv(fd, buf, SIZE, 0) != SIZE)
+		die("datagram");
+	await_local(other);
+	close(other);
+}
+
+static void count_all(const char *proto, int type, int count)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 	uint64_t warm = now() + WARM_UP;
@@ -410,7 +448,9 @@ static void count_all(const char *proto, int type, const struct sockaddr_in *to,
 	stream = type == SOCK_STREAM;
 	if (local)
 		connect_within(type);
-	else if (connect(fd, (const struct sockaddr *)to, sizeof(*to)))
+	else if (bound)
+		bind_within();
+	else if (connect(fd, (struct sockaddr *)&to, sizeof(to)))
 		die("connect");
 	if (stream)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -431,7 +471,7 @@ static void count_all(const char *proto, int type, const struct sockaddr_in *to,
 	count_way(proto, "zcopy", take_zcopy, count);
 	if (local && !timed)
 		count_sizes(proto, count);
-	if (!timed && !naps && !local)
+	if (!timed && !naps && !*prefix)
 		count_dummy(type == SOCK_STREAM ? "tcp_dummy" : "udp_dummy", count);
 	count_give(proto, "send", give_send, 1, count);
 	count_give(proto, "commit", give_commit, 1, count);
@@ -450,13 +490,17 @@ static void count_all(const char *proto, int type, const struct sockaddr_in *to,
 
 int main(int argc, char **argv)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET};
 	int count;
 
 	local = argc > 1 && !strcmp(argv[1], "local");
+	if (local)
+		prefix = "local_";
 	for (int i = local ? 3 : 4; i < argc; i++) {
 		timed |= !strcmp(argv[i], "time");
 		naps |= !strcmp(argv[i], "nap");
+		bound |= !strcmp(argv[i], "bound");
+		if (bound || !strcmp(argv[i], "beside"))
+			prefix = bound ? "bound_" : "beside_";
 	}
 	if (argc < (local ? 3 : 4) || (!local && inet_pton(AF_INET, argv[1], &to.sin_addr) != 1))
 		return 2;
@@ -470,7 +514,10 @@ int main(int argc, char **argv)
 	do_epoll_wait = (int (*)(int, struct epoll_event *, int, int))function("epoll_wait");
 	do_recv = (ssize_t(*)(int, void *, size_t, int))function("recv");
 	do_send = (ssize_t(*)(int, const void *, size_t, int))function("send");
-	count_all("udp", SOCK_DGRAM, &to, count);
-	count_all("tcp", SOCK_STREAM, &to, count);
+	do_sendto = (ssize_t(*)(int, const void *, size_t, int, const struct sockaddr *,
+				socklen_t))function("sendto");
+	count_all("udp", SOCK_DGRAM, count);
+	if (!bound)
+		count_all("tcp", SOCK_STREAM, count);
 	return 0;
 }

@@ -34,7 +34,7 @@ count() {
 	local xtreme
 
 	for xtreme in 0 1; do
-		(measure $1 $xtreme "${@:2}" $((8 + 16 * xtreme))) > $netns_tmp/now || return
+		(measure $1 $xtreme "$2" ${3:+$3} $((8 + 16 * xtreme)) ${4:+$4}) > $netns_tmp/now || return
 		cat $netns_tmp/now >> $netns_tmp/counts
 	done
 }
@@ -55,6 +55,8 @@ budget() {
 
 check "the calls are counted" count c $netns_server 7000 || cat $netns_tmp/now
 vma_env+=(VMA_LOCAL=1)
+check "the same with VMA_LOCAL=1" count c $netns_server 7000 beside || cat $netns_tmp/now
+check "... of a socket that local senders reach" count c $netns_server 7000 bound || cat $netns_tmp/now
 check "within the host" count s local || cat $netns_tmp/now
 for call in $(awk '/^[a-z]/ { print $1 }' tests/budget/extra.txt); do
 	if is_of_clang "$lib"; then
@@ -82,6 +84,12 @@ check "... of a connection 36 %" at_most_percent tcp_out_10 36 tcp_send_1
 check "socketxtreme costs at most 60 % of epoll_wait() and recv()" at_most_percent udp_xtreme_10 60 udp_epoll_10
 check "... of a connection, of recv()" at_most_percent tcp_xtreme_10 60 tcp_recv_10
 check "... of a datagram socket, of recv()" at_most_percent udp_xtreme_10 60 udp_recv_10
+check "with VMA_LOCAL=1: recv() of a datagram by the wire costs at most 110 %" at_most_percent beside_udp_recv_1 110 udp_recv_1
+check "... of ten" at_most_percent beside_udp_recv_10 110 udp_recv_10
+check "... with epoll_wait()" at_most_percent beside_udp_epoll_1 110 udp_epoll_1
+check "... send()" at_most_percent beside_udp_send_1 110 udp_send_1
+check "... of a socket that local senders reach" at_most_percent bound_udp_recv_1 110 udp_recv_1
+check "... of ten" at_most_percent bound_udp_recv_10 110 udp_recv_10
 check "within the host: a callback costs at most 22 % of epoll_wait() and recv()" \
 	at_most_percent local_udp_callback_10 22 local_udp_epoll_10
 check "... of a connection 20 %" at_most_percent local_tcp_callback_10 20 local_tcp_epoll_10

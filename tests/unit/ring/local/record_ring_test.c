@@ -399,6 +399,32 @@ static void test_a_hole_is_not_overtaken_by_the_quick_way(void **state)
 	assert_int_equal(recv_one(), 3);
 }
 
+/* While the tail is as it was then, nothing is there, also nothing that was passed over. */
+static void test_all_is_read_only_without_a_hole(void **state)
+{
+	uint64_t seen, word, tail;
+
+	assert_true(record_ring_is_read(r, &seen));
+	assert_int_equal(send_from(&writer[0], 1, 10), 0);
+	assert_int_not_equal(shared->tail, seen);
+	assert_false(record_ring_is_read(r, &seen));
+	assert_int_equal(send_from(&writer[1], 2, 10), 0);
+	word = WORD(CELLS);
+	WORD(CELLS) = 1ull << 23 | 1u << 10; /* reserved */
+	assert_int_equal(recv_one(), 2);
+	assert_false(record_ring_is_read(r, &seen));
+	WORD(CELLS) = word;
+	assert_int_equal(record_ring_peek(r), 0);
+	assert_false(record_ring_is_read(r, &seen));
+	assert_int_equal(recv_one(), 1);
+	assert_true(record_ring_is_read(r, &seen));
+	tail = shared->tail;
+	assert_int_equal(seen, tail);
+	shared->tail = UINT64_MAX; /* a writer may write anything there */
+	assert_false(record_ring_is_read(r, &seen));
+	shared->tail = tail;
+}
+
 /* The datagram is not sent, or not consumed, and the ring goes on. */
 static void test_bad_pointers_are_errors(void **state)
 {
@@ -473,6 +499,8 @@ static const struct CMUnitTest tests[] = {
 					open_quick, close_all),
 	cmocka_unit_test_setup_teardown(test_the_quick_way_out_leaves_alone_what_needs_care,
 					open_all, close_all),
+	cmocka_unit_test_setup_teardown(test_all_is_read_only_without_a_hole, open_quick,
+					close_all),
 	cmocka_unit_test_setup_teardown(test_a_hole_is_not_overtaken_by_the_quick_way, open_quick,
 					close_all),
 };

@@ -402,6 +402,104 @@ static void test_a_twin_that_is_shut_has_its_turn_once(void **state)
 	assert_int_equal(local_udp_ops[ring_mode_now()].recv(sock_ref_of(so), &msg, 0), 0);
 }
 
+/* ---- datagrams of other hosts come, too ------------------------------------------------------ */
+
+static void by_wire(char byte)
+{
+	struct pkt *pkt = pkt_blank(1);
+	struct ring *ring;
+
+	assert_non_null(pkt);
+	pkt->frame[0] = (uint8_t)byte;
+	pkt->frame_len = pkt->len = 1;
+	assert_int_equal(sock_hold_cold(sock_ref_of(so), &ring), 0);
+	assert_int_equal(udp_input(so, ring, pkt, false), DROP_NONE);
+	ring_release_cold(ring);
+}
+
+/* Nothing came by local senders for so long. */
+static void hear_others(unsigned n)
+{
+	while (n--) {
+		by_wire('w');
+		expect("w");
+	}
+}
+
+static bool has_quick_calls(void)
+{
+	return sock_ops_of(&so->sk) == &local_udp_ops[ring_mode_now()];
+}
+
+static void test_what_others_send_hides_no_local_datagram(void **state)
+{
+	assert_int_equal(receive((char[1]){0}, 1, 0), -EAGAIN);
+	hear_others(RATIO / 2);
+	assert_true(local_is_quiet(&so->udp.local->quiet));
+	by_wire('v');
+	by_ring("r");
+	expect("v");
+	expect("r");
+	hear_others(3 * RATIO);
+	by_ring("s");
+	expect("s");
+}
+
+static void test_what_others_send_hides_not_what_the_kernel_has(void **state)
+{
+	assert_int_equal(receive((char[1]){0}, 1, 0), -EAGAIN);
+	hear_others(RATIO / 2);
+	by_kernel("k");
+	sock_look_at_twin(&so->sk);
+	by_wire('1');
+	expect("1");
+	by_wire('2');
+	expect("k");
+	expect("2");
+	hear_others(RATIO / 2);
+	by_kernel("k"); /* nobody looks */
+	for (char byte = 'w', n = 0; byte == 'w'; n++) {
+		assert_in_range(n, 0, RATIO + 3);
+		by_wire('w');
+		assert_int_equal(receive(&byte, 1, 0), 1);
+	}
+}
+
+/* Quick receives would be in vain. */
+static void test_a_socket_that_hears_others_has_no_quick_receives(void **state)
+{
+	assert_true(has_quick_calls());
+	assert_int_equal(receive((char[1]){0}, 1, 0), -EAGAIN);
+	hear_others(2 * RATIO);
+	assert_ptr_equal(sock_ops_of(&so->sk), &local_udp_ops[HOLD_MODES + ring_mode_now()]);
+	assert_null(sock_ops_of(&so->sk)->quick_recv);
+	by_ring("r");
+	expect("r");
+	assert_true(has_quick_calls());
+	hear_others(10);
+	assert_true(has_quick_calls());
+}
+
+/* Nothing comes at all. */
+static void test_a_socket_that_waits_keeps_its_quick_receives(void **state)
+{
+	for (unsigned i = 0; i < 3 * RATIO; i++)
+		assert_int_equal(receive((char[1]){0}, 1, 0), -EAGAIN);
+	assert_true(has_quick_calls());
+}
+
+/* Its ring is not there any more: nothing looks at it. */
+static void test_a_receiver_that_stops_hears_others(void **state)
+{
+	assert_int_equal(receive((char[1]){0}, 1, 0), -EAGAIN);
+	assert_true(local_is_quiet(&so->udp.local->quiet));
+	assert_true(control_lock());
+	local_receive_stop(so);
+	control_unlock();
+	hear_others(2 * RATIO);
+	assert_int_equal(receive((char[1]){0}, 1, 0), -EAGAIN);
+}
+
 #undef TEST
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_both, finish_both)
 
@@ -426,6 +524,11 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_receiver_that_stops_while_a_mark_waits),
 	TEST(test_a_receiver_that_stops_before_it_reads_a_mark),
 	TEST(test_what_was_sent_to_this_host_has_arrived),
+	TEST(test_what_others_send_hides_no_local_datagram),
+	TEST(test_what_others_send_hides_not_what_the_kernel_has),
+	TEST(test_a_socket_that_hears_others_has_no_quick_receives),
+	TEST(test_a_socket_that_waits_keeps_its_quick_receives),
+	TEST(test_a_receiver_that_stops_hears_others),
 };
 
 VMA_TEST_MAIN("local_turn", tests, setup, teardown)
