@@ -90,14 +90,14 @@ check "... with epoll_wait()" at_most_percent beside_udp_epoll_1 110 udp_epoll_1
 check "... send()" at_most_percent beside_udp_send_1 110 udp_send_1
 check "... of a socket that local senders reach" at_most_percent bound_udp_recv_1 110 udp_recv_1
 check "... of ten" at_most_percent bound_udp_recv_10 110 udp_recv_10
-check "within the host: a callback costs at most 22 % of epoll_wait() and recv()" \
-	at_most_percent local_udp_callback_10 22 local_udp_epoll_10
+check "within the host: a callback costs at most 20 % of epoll_wait() and recv()" \
+	at_most_percent local_udp_callback_10 20 local_udp_epoll_10
 check "... of a connection 20 %" at_most_percent local_tcp_callback_10 20 local_tcp_epoll_10
-check "... socketxtreme 22 %" at_most_percent local_udp_xtreme_10 22 local_udp_epoll_10
+check "... socketxtreme 21 %" at_most_percent local_udp_xtreme_10 21 local_udp_epoll_10
 check "... of a connection 16 %" at_most_percent local_tcp_xtreme_10 16 local_tcp_epoll_10
-check "... a callback at most 170 % of recv()" at_most_percent local_udp_callback_10 170 local_udp_recv_10
+check "... a callback at most 160 % of recv()" at_most_percent local_udp_callback_10 160 local_udp_recv_10
 check "... of a connection 110 %" at_most_percent local_tcp_callback_10 110 local_tcp_recv_10
-check "... socketxtreme 175 %" at_most_percent local_udp_xtreme_10 175 local_udp_recv_10
+check "... socketxtreme 167 %" at_most_percent local_udp_xtreme_10 167 local_udp_recv_10
 check "... of a connection 85 %" at_most_percent local_tcp_xtreme_10 85 local_tcp_recv_10
 
 # is_flat NAME: the same price for 14 bytes, 1000, and 8000.

@@ -105,13 +105,20 @@ static void put_elsewhere(struct pkt *pkt)
 	unref(keeper, 1);
 }
 
-/* holder: nobody has it. */
-static inline void unlink_kept(struct local_keeper *keeper, struct local_kept *kept)
+/* holder: nobody has those from first to last, which follow one another in both lists. */
+static inline void unlink_kept(struct local_keeper *keeper, struct local_kept *first,
+			       struct local_kept *last)
 {
-	kept->link.prev->next = kept->link.next;
-	kept->link.next->prev = kept->link.prev;
-	kept->pkt.next = keeper->free;
-	keeper->free = &kept->pkt;
+	first->link.prev->next = last->link.next;
+	last->link.next->prev = first->link.prev;
+	last->pkt.next = keeper->free;
+	keeper->free = &first->pkt;
+}
+
+/* holder: is pkt, of any pool or NULL, what this keeper has behind kept? */
+static inline bool follows(const struct local_kept *kept, const struct pkt *pkt)
+{
+	return (uintptr_t)kept->link.next == (uintptr_t)pkt + offsetof(struct local_kept, link);
 }
 
 /* holder: n more are free. */
@@ -144,12 +151,15 @@ static struct pkt *put_held(struct local_keeper *keeper, struct pkt *pkt, struct
 	uint32_t n = 0, bytes = 0;
 
 	while (pkt && pkt->pool == pool && local_kept_of(pkt)->keeper == keeper) {
-		struct local_kept *kept = local_kept_of(pkt);
+		struct local_kept *first = local_kept_of(pkt), *last;
 
-		bytes += pkt->room;
-		pkt = pkt->next;
-		n++;
-		unlink_kept(keeper, kept);
+		do {
+			last = local_kept_of(pkt);
+			bytes += pkt->room;
+			n++;
+			pkt = pkt->next;
+		} while (follows(last, pkt));
+		unlink_kept(keeper, first, last);
 	}
 	count_free(keeper, n);
 	__atomic_fetch_sub(&keeper->bytes, bytes, __ATOMIC_RELAXED);
@@ -232,7 +242,7 @@ void local_keeper_take(struct local_keeper *keeper)
 		if (!__atomic_load_n(&kept->back, __ATOMIC_ACQUIRE))
 			break;
 		kept->back = false;
-		unlink_kept(keeper, kept);
+		unlink_kept(keeper, kept, kept);
 		n++;
 	}
 	count_free(keeper, n);

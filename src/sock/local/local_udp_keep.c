@@ -144,40 +144,63 @@ struct pkt *local_udp_frame(struct local_udp *l)
 	return pkt ? pkt : copy(l);
 }
 
-/* What is read of a record's header, of IPv4. */
+/* What records of a run have in common in their headers, of IPv4. */
 struct parts {
 	uint64_t addrs; /* from, to */
-	uint64_t rest;	/* ports, len, ttl, tos */
+	uint64_t rest;	/* ports, ttl, tos */
 	uint32_t flags;
 };
 
+#define PARTS_LEN (0xffffull << 32) /* in rest */
+
+static inline uint64_t word_at(const void *at)
+{
+	uint64_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
+}
+
 static inline struct parts parts_of(const struct record_header *h)
 {
-	struct parts parts = {.flags = h->flags};
-
-	memcpy(&parts.addrs, &h->from, sizeof(parts.addrs));
-	memcpy(&parts.rest, &h->from_port, sizeof(parts.rest));
-	return parts;
+	return (struct parts){.addrs = word_at(&h->from),
+			      .rest = word_at(&h->from_port) & ~PARTS_LEN,
+			      .flags = h->flags};
 }
 
-/* As put_headers(), of len bytes by IPv4: where the header was. */
-static inline void put_headers4(uint8_t *ip, struct parts parts, uint32_t len)
+/* Is the record from the same socket to the same address, with the same TTL and TOS? */
+static inline bool is_alike(struct parts parts, const struct record_header *h)
 {
-	uint64_t begin = 0x45 | parts.rest >> 56 << 8 |
-			 (uint64_t)htons((uint16_t)(HEADERS + len)) << 16;
-	uint32_t middle = (parts.rest >> 48 & 0xff) | IPPROTO_UDP << 8;
-	uint64_t end = (uint32_t)parts.rest | (uint64_t)htons((uint16_t)(UDP_HDR + len)) << 32;
+	return !((word_at(&h->from) ^ parts.addrs) |
+		 ((word_at(&h->from_port) ^ parts.rest) & ~PARTS_LEN) | (h->flags ^ parts.flags));
+}
+
+/* The headers of a run, of IPv4, without the lengths. */
+struct headers4 {
+	uint64_t begin, addrs, end;
+	uint32_t middle;
+};
+
+static inline struct headers4 headers4_of(struct parts parts)
+{
+	return (struct headers4){
+		.begin = 0x45 | parts.rest >> 56 << 8,
+		.middle = (uint32_t)((parts.rest >> 48 & 0xff) | IPPROTO_UDP << 8),
+		.addrs = parts.addrs,
+		.end = (uint32_t)parts.rest,
+	};
+}
+
+/* As put_headers(), of len bytes: where the record's header was, which is not read any more. */
+static inline void put_headers4(uint8_t *ip, const struct headers4 *h, uint32_t len)
+{
+	uint64_t begin = h->begin | (uint64_t)htons((uint16_t)(HEADERS + len)) << 16;
+	uint64_t end = h->end | (uint64_t)htons((uint16_t)(UDP_HDR + len)) << 32;
 
 	memcpy(ip, &begin, sizeof(begin));
-	memcpy(ip + 8, &middle, sizeof(middle));
-	memcpy(ip + 12, &parts.addrs, sizeof(parts.addrs));
+	memcpy(ip + 8, &h->middle, sizeof(h->middle));
+	memcpy(ip + 12, &h->addrs, sizeof(h->addrs));
 	memcpy(ip + 20, &end, sizeof(end));
-}
-
-/* Are both from one socket to one address? */
-static inline bool are_alike(struct parts a, struct parts b)
-{
-	return a.addrs == b.addrs && (uint32_t)a.rest == (uint32_t)b.rest && a.flags == b.flags;
 }
 
 /* udp_charge() of all its packets. */
@@ -193,7 +216,8 @@ struct pkt *local_udp_run(struct local_udp *l, local_takes *takes, unsigned max,
 	struct local_keep_run run;
 	struct record_run records;
 	struct record_seen seen;
-	struct parts like, parts;
+	struct headers4 headers;
+	struct parts like;
 	struct pkt before, *last = &before, *pkt;
 	struct record_header first;
 
@@ -203,29 +227,27 @@ struct pkt *local_udp_run(struct local_udp *l, local_takes *takes, unsigned max,
 	if (first.flags & RECORD_IPV6 || !takes(l, &first))
 		return NULL;
 	like = parts_of(&first);
+	headers = headers4_of(like);
 	keeper = keeper_of(l);
 	if (!keeper)
 		return NULL;
 	run = local_keep_begin(keeper);
 	do {
-		struct record_header h = record_ring_seen_header(&seen);
 		uint8_t *bytes = (uint8_t *)(uintptr_t)(seen.at + 1);
 		uint32_t len = (uint32_t)seen.len;
 
-		parts = parts_of(&h);
-		if (!are_alike(parts, like))
-			break;
 		pkt = local_keep_next(keeper, &run, records.next, bytes - HEADERS, HEADERS + len);
 		if (!pkt)
 			break;
-		put_headers4(bytes - HEADERS, parts, len);
+		put_headers4(bytes - HEADERS, &headers, len);
 		pkt->l4 = IP4_HDR;
 		pkt->off = HEADERS;
 		pkt->len = (uint16_t)len;
 		last->next = pkt;
 		last = pkt;
 		record_ring_run_next(&records, &seen);
-	} while (run.n < max && charge_of(&run) < room && record_ring_run_look(&records, &seen));
+	} while (run.n < max && charge_of(&run) < room && record_ring_run_look(&records, &seen) &&
+		 is_alike(like, seen.at));
 	last->next = NULL;
 	sum->n = run.n;
 	sum->bytes = run.bytes - run.n * (uint32_t)HEADERS;

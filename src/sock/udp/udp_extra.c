@@ -21,7 +21,7 @@ void udp_input_apart(struct inet_sock *so, struct ring *ring, struct pkt *first,
 		udp_filter_append(so, ring, first, last, sum);
 		return;
 	}
-	pkt = udp_xtreme_run(so, ring, first);
+	pkt = so->udp.xtreme ? udp_xtreme_run(so, ring, first) : first;
 	if (!pkt)
 		return;
 	for (; first != pkt; first = first->next)

@@ -228,7 +228,7 @@ static void test_a_burst_stays_in_its_order(void **state)
 
 		memset(bytes, 'a' + (int)i, sizeof(bytes));
 		h.from_port = htons(ports[i]);
-		h.ttl = (uint8_t)(60 + i);
+		h.ttl = i ? 61 : 60; /* what differs is no run */
 		assert_int_equal(record_ring_write(&writer, &h, &iov, 1, iov.iov_len), 0);
 		if (i == 2) { /* nobody hears it */
 			h.to_port ^= 1;
@@ -240,7 +240,7 @@ static void test_a_burst_stays_in_its_order(void **state)
 			 100 + 150 + 200 + 250 + 300 + 1 + 6 * (IP4_HDR + UDP_HDR));
 	assert_true(ring_hold_cold(local_ring()));
 	for (unsigned i = 0; i < 5; i++) {
-		assert_int_equal(so->udp.head->frame[8], 60 + i);
+		assert_int_equal(so->udp.head->frame[8], i ? 61 : 60);
 		assert_int_equal(so->udp.head->frame[3], (28 + 100 + 50 * i) % 256);
 		pop_one(ports[i], (char)('a' + (int)i), 100 + 50 * i);
 		assert_true(ring->head > head);
