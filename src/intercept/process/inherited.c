@@ -514,6 +514,7 @@ EARLY_CODE struct inherited inherited_leave(enum image image, char *const *env)
 	goes_on = has_local(image, env) && !exec_local_is_over();
 	if (image == IMAGE_OURS)
 		h = environment_make(env);
+	relay_shared();
 	if (!goes_on) {
 		fetch_stdio(image == IMAGE_OURS);
 		relay_start();

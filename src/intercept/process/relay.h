@@ -26,7 +26,7 @@
 /*
  * This process is about to execute a program that cannot have local connections.  Starts a relay for
  * those that it has descriptors of, and that no other process holds; for those at descriptors 0 to 2,
- * which are surely meant for the program, also if others do.  Without memory, descriptors or processes
+ * which are surely meant for the program, also if the parent does.  Without memory, descriptors or processes
  * it leaves them as they are, to exec_local_leave().  If exec fails afterwards, the process goes on
  * with the kernel's connections, which are in no epoll set then.
  */
@@ -40,6 +40,13 @@ void relay_start(void);
  * is none, or there can be no relay for it; -errno.
  */
 int relay_pass(int fd);
+
+/*
+ * This process is about to execute a program.  Starts relays for the local connections that not only the
+ * program, or the parent, but also other processes hold, as children: the kernel serves them from then
+ * on, in all of these.
+ */
+void relay_shared(void);
 
 /* ---- relay_run.c: in the relay --------------------------------------------------------- */
 

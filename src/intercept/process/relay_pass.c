@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Relays of connections that are sent by SCM_RIGHTS; see sock/share/pass_local.h. */
+/*
+ * Relays of connections that other processes hold, too, or that are sent by SCM_RIGHTS; see
+ * sock/share/pass_local.h.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -112,9 +115,18 @@ int relay_pass(int fd)
 	pthread_setcancelstate(cancel, NULL);
 	signals_unblock();
 	if (!rc)
-		log_info(
-			"Descriptor %d, a connection through shared memory (VMA_LOCAL), goes to a process "
-			"that cannot use it: another process relays it",
-			fd);
+		log_info("Descriptor %d, a connection through shared memory (VMA_LOCAL), is for "
+			 "processes of which not all can use it: another process relays it",
+			 fd);
 	return rc;
+}
+
+void relay_shared(void)
+{
+	for (int fd = fd_next(0); fd >= 0; fd = fd_next(fd + 1)) {
+		struct sock_ref ref = sock_get(fd);
+
+		if (ref.sk && exec_local_is_shared(ref, !(sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC)))
+			(void)relay_pass(fd);
+	}
 }

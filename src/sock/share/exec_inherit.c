@@ -24,21 +24,29 @@
 /* ---- the old image ----------------------------------------------------------------- */
 
 /*
- * Offers each socket that the parent holds, too, to the parent, once. True: some are still
- * here.
+ * Who goes on with so: the parent, if it holds so, or another process with a local connection, which
+ * the kernel cannot serve. NULL: nobody.
  */
-static bool offer_to_parent(void)
+static struct channel *heir_of(struct inet_sock *so)
+{
+	struct channel *up = share_process.up;
+
+	if (up && channel_holds(up, so->id))
+		return up;
+	return so->inet == INET_LOCAL ? share_other_holder(so, NULL) : NULL;
+}
+
+/* Offers each socket to its heir, once. True: some are still here. */
+static bool offer_all(void)
 {
 	bool left = false;
 
 	list_for_each(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
-		struct shared *s;
+		struct channel *heir = share_is_known_to_children(so) ? heir_of(so) : NULL;
+		struct shared *s = heir ? share_of(so) : NULL;
 
-		if (!share_is_known_to_children(so))
-			continue;
-		s = share_of(so);
-		left |= s && shared_offer(share_sink(), s, share_process.up);
+		left |= s && shared_offer(share_sink(), s, heir);
 	}
 	return left;
 }
@@ -147,6 +155,17 @@ static void wait_a_little(void)
 	sys_sleep(NSEC_PER_MSEC);
 }
 
+/* The next image inherits the channel to the parent. False: it cannot. */
+static bool leave_channel(struct exec_channel *ch)
+{
+	if (!share_process.up)
+		return false;
+	ch->fd = share_process.up->fd;
+	ch->last_id = share_process.up->last_id;
+	return channel_flush(share_process.up) && ch->last_id < EXEC_INHERIT_ID_MAX &&
+	       !sys_fcntl(ch->fd, F_SETFD, 0);
+}
+
 bool exec_inherit_begin(struct exec_channel *ch)
 {
 	nsec_t deadline = 0;
@@ -154,22 +173,19 @@ bool exec_inherit_begin(struct exec_channel *ch)
 	for (;;) {
 		if (!control_lock())
 			return false;
-		if (!share_process.up || share_process.exiting || share_process.executing) {
+		share_init();
+		if (share_process.exiting || share_process.executing) {
 			control_unlock();
 			return false;
 		}
 		if (!deadline)
 			deadline = clock_now() + OFFER_MAX;
-		if (!offer_to_parent() || clock_now() >= deadline)
+		if (!offer_all() || clock_now() >= deadline)
 			break;
 		wait_a_little();
 	}
 	forget_offers();
-	ch->fd = share_process.up->fd;
-	ch->last_id = share_process.up->last_id;
-	share_process.executing = channel_flush(share_process.up) &&
-				  ch->last_id < EXEC_INHERIT_ID_MAX &&
-				  !sys_fcntl(ch->fd, F_SETFD, 0);
+	share_process.executing = leave_channel(ch);
 	control_unlock();
 	return share_process.executing;
 }

@@ -28,8 +28,8 @@ struct exec_channel {
 };
 
 /*
- * Old image: gives back to the parent what it holds, too. Blocks for a second at most.
- * False: nothing can be inherited.
+ * Old image: gives back to the parent what it holds, too, and local connections to other processes
+ * that hold them. Blocks for a second at most. False: nothing can be inherited by a channel.
  */
 bool exec_inherit_begin(struct exec_channel *ch);
 /* The number of the socket in both images; 0: it is not inherited. */

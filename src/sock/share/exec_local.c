@@ -152,6 +152,25 @@ bool exec_local_needs_relay(struct sock_ref ref, bool shared)
 	return needs;
 }
 
+static bool parent_holds(const struct inet_sock *so)
+{
+	return share_process.up && channel_holds(share_process.up, so->id);
+}
+
+bool exec_local_is_shared(struct sock_ref ref, bool stays)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	bool is;
+
+	if (!control_lock())
+		return false;
+	share_init();
+	is = sock_ref_valid(ref) && so->verdict == VERDICT_LOCAL &&
+	     share_other_holder(so, share_process.up) && (stays || parent_holds(so));
+	control_unlock();
+	return is;
+}
+
 bool exec_local_is_over(void)
 {
 	bool over;

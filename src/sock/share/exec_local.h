@@ -7,8 +7,8 @@
  * that the program has a descriptor of, and no other process holds, is packed, which means exported to
  * nobody (share_machine.h).  The next image inherits the descriptor of what was exported, and
  * imports that at its start; if exec fails, this image does.  One that the program has no
- * descriptor of stays here, and its peer knows that it is closed if this process ends
- * (local_move_execs()).
+ * descriptor of goes to another process that holds it (exec_inherit_begin()); if there is none it stays
+ * here, and its peer knows that it is closed if this process ends (local_move_execs()).
  *
  *	this image				the next image
  *	exec_local_begin()
@@ -33,6 +33,11 @@ struct inet_sock;
  * could not have it, either.
  */
 bool exec_local_needs_relay(struct sock_ref ref, bool shared);
+/*
+ * Is it a local connection that other processes hold than the parent, and the program or the parent,
+ * too?  stays: the program has it.  The next image has no channel to those processes.
+ */
+bool exec_local_is_shared(struct sock_ref ref, bool stays);
 /* Has this process changed its user, so that no program that it executes can go on with any? */
 bool exec_local_is_over(void);
 /*

@@ -403,6 +403,120 @@ def client_restarts(port):
     plain("/bin/sh", "-c", f"echo hello >&{fd}; read a <&{fd}; echo $a")
 
 
+# shared: a child of the process holds the connections, too. The child has had `sock`, and exec closes `closed`.
+
+
+def echo_until_stop(sock):
+    while (text := line(sock)) not in (b"stop\n", b""):
+        sock.sendall(text)
+
+
+def answers(who, sock):
+    """One process of several that have it."""
+    sock.sendall(who)
+    echo_until_stop(sock)
+
+
+def share_with_child(listener, fetch):
+    sock, closed = accept(listener), accept(listener)
+    ours, theirs = socket.socketpair()
+    if os.fork() == 0:
+        ours.close()
+        listener.close()
+        answers(b"child\n", sock)
+        theirs.send(b"execute\n")
+        line(theirs)
+        answers(b"child again\n", sock)
+        answers(b"child\n", closed)
+        os._exit(0)
+    theirs.close()
+    closed.sendall(line(closed) + line(ours))
+    if fetch:
+        select.select([sock], [], [])
+    return sock, ours
+
+
+def serve_shared(listener):
+    sock, way = share_with_child(listener, True)
+    listener.set_inheritable(True)  # it has others, too
+    become("shared", sock, way)
+
+
+def image_shared(fd, way):
+    sock, way = of(fd), of(way)
+    whole = read_all(sock, LOTS) == numbered(LOTS)
+    answers(b"program %d\n" % whole, sock)
+    way.sendall(b"done\n")
+
+
+def client_shared(port):
+    sock, closed = connect(port), connect(port)
+    print(line(sock), echoes(sock, 10))
+    closed.sendall(b"read\n")
+    sock.sendall(b"stop\n")
+    print(line(closed), line(closed))
+    sock.sendall(numbered(LOTS))
+    print(line(sock), echoes(sock, 10))
+    sock.sendall(b"stop\n")
+    print(line(sock), echoes(sock, 10))
+    sock.sendall(b"stop\n")
+    print(line(closed), echoes(closed, 10))
+    closed.sendall(b"stop\n")
+    print(until_end(sock), until_end(closed))
+
+
+# sharedplain: likewise, and the program does not have the library; the child has both when it is executed.
+
+
+def serve_sharedplain(listener):
+    sock, way = share_with_child(listener, False)
+    for inherited in (sock, way):
+        inherited.set_inheritable(True)
+    plain(sys.executable, __file__, "image", "shared", str(sock.fileno()), str(way.fileno()))
+
+
+client_sharedplain = client_shared
+
+
+# between: the parent of the process has it, too. Of the first one the program has a descriptor.
+
+
+def serve_between(listener):
+    socks = [accept(listener) for _ in range(2)]
+    parent, child = socket.socketpair(), socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        if os.fork() == 0:
+            parent[1].close()
+            child[0].close()
+            line(child[1])
+            for sock in socks:
+                answers(b"child\n", sock)
+            os._exit(0)
+        answers(b"between\n", socks[1])
+        become("between", socks[0], child[0], parent[1])
+    for way in (*child, parent[1]):
+        way.close()
+    line(parent[0])
+    for sock in socks:
+        answers(b"parent\n", sock)
+    os.waitpid(pid, 0)
+
+
+def image_between(fd, child, _):
+    answers(b"program\n", of(fd))
+    way = of(child)
+    way.sendall(b"go\n")
+    line(way)  # until it has ended
+
+
+def client_between(port):
+    socks = [connect(port) for _ in range(2)]
+    for i in (1, 0, 0, 1, 0, 1):
+        print(line(socks[i]), echoes(socks[i], 10))
+        socks[i].sendall(b"stop\n")
+
+
 # refused: an exec that the kernel refuses, when its connection is no local one any more.
 
 

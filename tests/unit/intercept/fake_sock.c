@@ -254,6 +254,11 @@ bool exec_local_needs_relay(struct sock_ref ref, bool shared)
 	return false;
 }
 
+bool exec_local_is_shared(struct sock_ref ref, bool stays)
+{
+	return false;
+}
+
 bool exec_local_is_over(void)
 {
 	return false;
