@@ -126,7 +126,7 @@ static bool internal_hook(void)
 	more = sock_capture_run(now) || more;
 	links_follow(now);
 	local_links_run();
-	local_moves_run();
+	more = local_moves_run() || more;
 	syn_catch_close();
 	look_around(now);
 	more = tcp_left_run(now) || more;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "ring/progress.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local.h"
 #include "sock/local/local_sock.h"
@@ -14,9 +15,10 @@
 
 #define LIMBO (5 * NSEC_PER_SEC)
 #define BUCKETS 256u
+#define LOOKS 64u /* at ends in limbo, in one round */
 
 static struct list known[BUCKETS]; /* holder: of shm_state.known, by token */
-static struct list limbo;	   /* holder: of shm_state.limbo, oldest first */
+static struct list limbo;	   /* holder: of shm_state.limbo */
 static bool waits;		   /* any, atomic: limbo is not empty */
 
 static struct list *bucket(uint64_t token)
@@ -57,6 +59,43 @@ static void begin_limbo(struct inet_sock *so)
 	so->shm.limbo_until = clock_now() + LIMBO;
 	list_push_back(&limbo, &so->shm.limbo);
 	__atomic_store_n(&waits, true, __ATOMIC_RELAXED);
+	if (progress_running())
+		progress_kick();
+}
+
+/* lock, holder: the memory of the connection; NULL: its descriptor is not known. */
+static const struct segment *memory_of(const struct inet_sock *so)
+{
+	const struct local_end *end = &so->shm.end;
+	const struct segment *memory = &so->shm.own;
+
+	if (!memory->base)
+		memory = end->link ? local_link_chunk(end->link, end->number) : NULL;
+	return memory && memory->fd >= 0 ? memory : NULL;
+}
+
+/* Had the end a lock when it left its process? */
+static bool is_locked(const struct local_side *side)
+{
+	return __atomic_load_n(&side->locked, __ATOMIC_RELAXED) ==
+	       __atomic_load_n(&side->moves, __ATOMIC_RELAXED);
+}
+
+/* lock, holder: is there no process any more that has the peer's end, or could get it? */
+static bool is_abandoned(const struct inet_sock *so)
+{
+	const struct segment *memory = memory_of(so);
+
+	/* peer_moves() reads `moves` first, by acquire: `locked` is not older */
+	return memory && peer_moves(so) && is_locked(other_side(so)) &&
+	       local_transit_is_over(memory->fd, so->shm.slot, !local_side_of(so));
+}
+
+/* The end is known to its peer here, and in no transit any more. */
+static void end_transit(struct inet_sock *so)
+{
+	if (so->shm.own.fd >= 0)
+		local_transit_end(so->shm.own.fd, so->shm.slot, local_side_of(so));
 }
 
 /*
@@ -90,21 +129,39 @@ bool local_move_is_closed(const struct inet_sock *so)
 	return __atomic_load_n(&other_side(so)->execs, __ATOMIC_ACQUIRE);
 }
 
-void local_moves_run(void)
+/* lock, holder: looks at some of those in limbo, in turn. */
+static void look_at_limbo(void)
 {
-	if (__builtin_expect(!__atomic_load_n(&waits, __ATOMIC_RELAXED), 1) ||
-	    !ring_hold_cold(local_ring()))
-		return;
-	while (!list_empty(&limbo)) {
+	const struct inet_sock *first = NULL;
+	nsec_t now = clock_now();
+
+	for (unsigned i = 0; i < LOOKS && !list_empty(&limbo); i++) {
 		struct inet_sock *so = container_of(limbo.next, struct inet_sock, shm.limbo);
 
-		if (so->shm.limbo_until > clock_now())
+		if (so == first)
 			break;
 		list_remove(&so->shm.limbo);
-		local_conn_lost(so);
+		if (so->shm.limbo_until <= now || is_abandoned(so)) {
+			local_conn_lost(so);
+			continue;
+		}
+		list_push_back(&limbo, &so->shm.limbo);
+		first = first ? first : so;
 	}
-	__atomic_store_n(&waits, !list_empty(&limbo), __ATOMIC_RELAXED);
-	ring_release_cold(local_ring());
+}
+
+bool local_moves_run(void)
+{
+	if (__builtin_expect(!__atomic_load_n(&waits, __ATOMIC_RELAXED), 1))
+		return false;
+	local_lock();
+	if (ring_hold_cold(local_ring())) {
+		look_at_limbo();
+		__atomic_store_n(&waits, !list_empty(&limbo), __ATOMIC_RELAXED);
+		ring_release_cold(local_ring());
+	}
+	local_unlock();
+	return __atomic_load_n(&waits, __ATOMIC_RELAXED);
 }
 
 /* ---- begin and end (holder) ----------------------------------------------------------------- */
@@ -161,34 +218,24 @@ static void become_exported(struct inet_sock *so)
 
 /* ---- export --------------------------------------------------------------------------------- */
 
-/* lock, holder */
+/* lock, holder: the descriptor has the lock of an end in transit, if that is possible here. */
 static int take_snapshot(const struct inet_sock *so, const void *head, size_t size)
 {
-	const struct shm_state *shm = &so->shm;
-	const struct segment *memory = &shm->own;
+	const struct segment *memory = memory_of(so);
+	struct local_side *side = our_side(so);
 	struct local_snapshot s;
+	int own, fd;
 
-	if (!memory->base)
-		memory = local_link_chunk(shm->end.link, shm->end.number);
-	if (!memory || memory->fd < 0)
+	if (!memory)
 		return -EBADF;
-	memset(&s, 0, sizeof(s));
-	s.slot = shm->slot;
-	s.capacity = shm->in.capacity;
-	s.token = shm->token;
-	s.seen = shm->seen;
-	s.urgent_done = shm->urgent_done;
-	s.moves_seen = shm->moves_seen;
-	s.wants_space = shm->wants_space;
-	s.peek_offset = shm->peek_offset;
-	s.initiator = shm->initiator;
-	s.reported = shm->reported;
-	s.ended = shm->ended;
-	s.died = shm->died;
-	s.error = shm->error;
-	s.kept_error = shm->kept_error;
-	s.fd = memory->fd;
-	return local_snapshot_write(head, size, &s);
+	s = local_snapshot_of(so);
+	own = local_transit_begin(memory->fd, s.slot, local_side_of(so));
+	s.fd = own < 0 ? memory->fd : own;
+	fd = local_snapshot_write(head, size, &s);
+	/* orders nothing by itself: export_end() stores `moves` next */
+	__atomic_store_n(&side->locked, own < 0 ? 0 : side->moves + 1, __ATOMIC_RELAXED);
+	sys_close_fd(&own);
+	return fd;
 }
 
 /* lock, holder */
@@ -208,6 +255,7 @@ static int export_end(struct inet_sock *so, const void *head, size_t size)
 	side = our_side(so);
 	/* release: pairs with peer_moves(), before the link ends with this process */
 	__atomic_store_n(&side->moves, side->moves + 1, __ATOMIC_RELEASE);
+	end_transit(so); /* the former one: the snapshot has another open file */
 	leave_link(so);
 	list_remove(&so->shm.known);
 	list_remove(&so->shm.limbo);
@@ -442,6 +490,7 @@ static bool adopt(struct inet_sock *so, struct local_link *link, const struct lo
 	}
 	if (local_end_begin_at(link, &shm->end, m->number))
 		return false;
+	end_transit(so);
 	list_remove(&shm->limbo);
 	shm->moves_seen = m->value[2];
 	shm->told = 0;
@@ -529,6 +578,7 @@ bool local_take_moved(struct local_link *link, const struct local_message *m, in
 		so = NULL;
 	if (so && m->value[0]) {
 		so->shm.told = 0;
+		end_transit(so);
 		local_link_answered(link);
 	} else if (so) {
 		/* It moves, too; or it was closed there, and the rings say so. */

@@ -18,7 +18,9 @@
  * Until P has heard of it, its notices go to A's link and are lost: after each change of the link
  * either end looks, and makes the other one look.  An end whose peer's link ends while the peer's
  * end is between two processes (side.moves is ahead of what LOCAL_MOVE told) is in limbo: it waits
- * for LOCAL_MOVE, LIMBO at most.
+ * for LOCAL_MOVE, LIMBO at most.  From the export until the peer's end has the new link the memory has
+ * a lock, which the kernel ends with the last process that could go on with the end: then limbo ends,
+ * too.
  *
  * Both ends may move at one time.  Each stores its new process in the slot and then reads the
  * peer's, so at least one of them finds the other.  A process that does not have the end (any
@@ -56,6 +58,8 @@ struct local_snapshot {
 
 /* ---- local_snapshot.c: any thread ------------------------------------------------------------ */
 
+/* holder: of a connection that is here; without a descriptor. */
+struct local_snapshot local_snapshot_of(const struct inet_sock *so);
 /*
  * A descriptor, hidden, that holds the bytes of head, the snapshot, and its segment; it can be read
  * more than once.  -errno.
@@ -68,6 +72,16 @@ bool local_snapshot_is(int fd);
  * be; -errno.
  */
 int local_snapshot_read(int fd, void *head, size_t size, struct local_snapshot *snapshot);
+
+/*
+ * A new open file of the segment fd, hidden and the caller's, with the lock of this end, which ends with
+ * the last descriptor of that file; -errno.
+ */
+int local_transit_begin(int fd, uint32_t slot, unsigned side);
+/* Ends the lock.  fd: the same open file, or one without a lock. */
+void local_transit_end(int fd, uint32_t slot, unsigned side);
+/* Does no other open file of the segment have the lock? */
+bool local_transit_is_over(int fd, uint32_t slot, unsigned side);
 
 /* ---- local_move.c --------------------------------------------------------------------------- */
 
@@ -101,7 +115,8 @@ bool local_take_move(struct local_link *link, const struct local_message *messag
 		     unsigned n);
 bool local_take_moved(struct local_link *link, const struct local_message *message, int *fds,
 		      unsigned n);
-void local_moves_run(void);
+/* True: again soon. */
+bool local_moves_run(void);
 /* In a forked child: the ends are the parent's. */
 void local_moves_forget(void);
 

@@ -58,8 +58,9 @@ struct local_shared {
 	struct local_side {
 		uint64_t process; /* where it is */
 		uint64_t moves;	  /* how often it left a process for another one */
-		uint64_t gone;	/* it has moved at least once, and is closed: uses no memory now */
-		uint64_t execs; /* its process executes a program that does not have it */
+		uint64_t gone;	 /* it has moved at least once, and is closed: uses no memory now */
+		uint64_t execs;	 /* its process executes a program that does not have it */
+		uint64_t locked; /* value of moves: see local_transit_is_over() */
 	} __attribute__((aligned(64))) side[2];
 };
 

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -637,6 +638,23 @@ def client_killed(port):
     sock = connect(port)
     sock.sendall(b"%d\nunread" % os.getpid())
     select.select([], [], [])
+
+
+# dies: the program is one that cannot begin, after the kernel has executed it.
+
+
+def serve_dies(listener):
+    sock = accept(listener)
+    sock.set_inheritable(True)
+    directory = tempfile.mkdtemp(dir=os.path.dirname(__file__))
+    open(f"{directory}/libc.so.6", "w").close()
+    os.execve("/bin/sleep", ("sleep", "1000"), dict(os.environ, LD_LIBRARY_PATH=directory))
+
+
+def client_dies(port):
+    began = time.monotonic()
+    until_end(connect(port))
+    print("soon" if time.monotonic() - began < 3 else "late")
 
 
 # exits: the program ends at once.

@@ -64,7 +64,7 @@ check "200 connections" said 200
 check "the kernel saw no segment" test "$(segments)" == "$before"
 relays() { pgrep -x vma-relay; }
 # The same through the kernel: it says what is right.
-for word in plain stdio refused restarts shared sharedplain between; do
+for word in dies plain stdio refused restarts shared sharedplain between; do
 	asks $word
 	mv $netns_tmp/said $netns_tmp/said.$word
 	[[ $word != stdio ]] || stops
@@ -85,6 +85,8 @@ check "an exec that fails leaves it usable" cmp $netns_tmp/said.refused $netns_t
 check "... in the same process" is $netns_tmp/kernel.refused "b'1\\n' 10 (b'', 'end')"
 check "the client's end leaves the server's port free" is $netns_tmp/said.restarts bound
 check "... as by the kernel" is $netns_tmp/kernel.restarts bound
+check "a program that cannot begin: its peer sees the end at once" is $netns_tmp/said.dies soon
+check "... as by the kernel" is $netns_tmp/kernel.dies soon
 both="b'child\n' 10 b'read\n' b'execute\n' b'program 1\n' 10 b'child again\n' 10 b'child\n' 10 (b'', 'end') (b'', 'end')"
 check "the program and a child have the connection" is $netns_tmp/said.shared "$both"
 check "... as by the kernel" is $netns_tmp/kernel.shared "$both"

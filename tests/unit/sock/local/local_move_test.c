@@ -94,6 +94,50 @@ static void test_the_process_that_answered_has_ended(void **state)
 	end_unseen();
 }
 
+/* Limbo ends with the last process that could go on with the peer's end. */
+static void test_nobody_has_the_end_any_more(void **state)
+{
+	int transit;
+
+	(void)state;
+	assert_true(ring_hold_cold(local_ring()));
+	begin_unseen();
+	assert_int_equal(local_segment_open(&so->shm.own, fcntl(memory.fd, F_DUPFD_CLOEXEC, 0)), 0);
+	transit = local_transit_begin(memory.fd, 0, LOCAL_RESPONDER);
+	assert_true(transit >= 0);
+	in_memory()->side[LOCAL_RESPONDER].locked = 1;
+	so->shm.end.ops->died(&so->shm.end);
+	ring_release_cold(local_ring());
+	assert_true(local_moves_run());
+	assert_false(so->shm.died);
+	assert_true(list_linked(&so->shm.limbo));
+	sys_close(transit);
+	assert_false(local_moves_run());
+	assert_true(so->shm.died);
+	assert_int_equal(so->shm.error, ECONNRESET);
+	assert_true(ring_hold_cold(local_ring()));
+	end();
+	ring_release_cold(local_ring());
+	segment_close(&memory);
+}
+
+/* Its process could make no lock: limbo lasts. */
+static void test_an_end_without_a_lock_may_come(void **state)
+{
+	(void)state;
+	assert_true(ring_hold_cold(local_ring()));
+	begin_unseen();
+	assert_int_equal(local_segment_open(&so->shm.own, fcntl(memory.fd, F_DUPFD_CLOEXEC, 0)), 0);
+	so->shm.end.ops->died(&so->shm.end);
+	ring_release_cold(local_ring());
+	assert_true(local_moves_run());
+	assert_false(so->shm.died);
+	move_arrives();
+	assert_ptr_equal(so->shm.end.link, &from_new_process);
+	assert_false(local_moves_run());
+	end_unseen();
+}
+
 /* The initiator, established; the responder's process executes a program that does not have its end. */
 static void begin_beside_exec(void)
 {
@@ -211,6 +255,8 @@ static void test_an_answer_that_is_late(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_the_message_comes_before_the_answer_is_seen),
 	cmocka_unit_test(test_the_process_that_answered_has_ended),
+	cmocka_unit_test(test_nobody_has_the_end_any_more),
+	cmocka_unit_test(test_an_end_without_a_lock_may_come),
 	cmocka_unit_test(test_exec_of_the_peer_closes_its_end),
 	cmocka_unit_test(test_exec_with_unread_bytes_is_a_reset),
 	cmocka_unit_test(test_an_exec_that_failed_closes_nothing),

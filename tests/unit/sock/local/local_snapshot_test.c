@@ -177,12 +177,69 @@ static void test_without_a_descriptor(void **state)
 	close(fds[1]);
 }
 
+/* ---- the lock ---------------------------------------------------------------------------------- */
+
+static bool is_over(uint32_t slot, unsigned side)
+{
+	return local_transit_is_over(segment.fd, slot, side);
+}
+
+static void test_a_transit_is_over_when_nobody_has_the_file(void **state)
+{
+	int fd = local_transit_begin(segment.fd, 5, LOCAL_RESPONDER), copy;
+
+	(void)state;
+	assert_true(fd >= 0);
+	copy = sys_fd_copy(fd);
+	assert_false(is_over(5, LOCAL_RESPONDER));
+	assert_true(is_over(5, LOCAL_INITIATOR));
+	assert_true(is_over(4, LOCAL_RESPONDER));
+	sys_close(fd);
+	assert_false(is_over(5, LOCAL_RESPONDER));
+	sys_close(copy);
+	assert_true(is_over(5, LOCAL_RESPONDER));
+}
+
+static void test_a_transit_begins_before_the_former_one_ends(void **state)
+{
+	int first = local_transit_begin(segment.fd, 5, LOCAL_RESPONDER);
+	int second = local_transit_begin(first, 5, LOCAL_RESPONDER);
+
+	(void)state;
+	assert_true(first >= 0 && second >= 0);
+	local_transit_end(first, 5, LOCAL_RESPONDER);
+	assert_false(is_over(5, LOCAL_RESPONDER));
+	local_transit_end(second, 5, LOCAL_RESPONDER);
+	assert_true(is_over(5, LOCAL_RESPONDER));
+	sys_close(first);
+	sys_close(second);
+}
+
+/* What is sent by a message that nobody reads is in transit. */
+static void test_a_snapshot_is_in_transit_while_it_can_be_read(void **state)
+{
+	struct local_snapshot s = sample();
+	int fd;
+
+	(void)state;
+	s.fd = local_transit_begin(segment.fd, 5, LOCAL_INITIATOR);
+	fd = local_snapshot_write(head, sizeof(head), &s);
+	assert_true(s.fd >= 0 && fd >= 0);
+	sys_close(s.fd);
+	assert_false(is_over(5, LOCAL_INITIATOR));
+	sys_close(fd);
+	assert_true(is_over(5, LOCAL_INITIATOR));
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_it_can_be_read_more_than_once),
 	cmocka_unit_test(test_a_memfd_is_none),
 	cmocka_unit_test(test_what_cannot_be_is_refused),
 	cmocka_unit_test(test_of_another_build),
 	cmocka_unit_test(test_without_a_descriptor),
+	cmocka_unit_test(test_a_transit_is_over_when_nobody_has_the_file),
+	cmocka_unit_test(test_a_transit_begins_before_the_former_one_ends),
+	cmocka_unit_test(test_a_snapshot_is_in_transit_while_it_can_be_read),
 };
 
 VMA_TEST_MAIN("local_snapshot", tests, setup, teardown)
