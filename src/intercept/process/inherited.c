@@ -515,6 +515,7 @@ EARLY_CODE struct inherited inherited_leave(enum image image, char *const *env)
 	if (image == IMAGE_OURS)
 		h = environment_make(env);
 	relay_shared();
+	relay_waiting();
 	if (!goes_on) {
 		fetch_stdio(image == IMAGE_OURS);
 		relay_start();

@@ -48,6 +48,12 @@ int relay_pass(int fd);
  */
 void relay_shared(void);
 
+/*
+ * Then: starts one for the local connections that wait for accept() at the program's listeners, which the
+ * kernel serves from now on: they wait there.
+ */
+void relay_waiting(void);
+
 /* ---- relay_run.c: in the relay --------------------------------------------------------- */
 
 #define RELAY_START_MS 5000

@@ -199,3 +199,53 @@ int kernel_pair_join(int fd, const struct sock_addr *name, const struct sock_add
 	(void)sys_setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
 	return other;
 }
+
+/* ---- to a listener that another one accepts from ----------------------------------------- */
+
+/* Repair mode binds a port that another socket has, too. */
+static int bind_from(int fd, const struct sock_addr *from)
+{
+	struct sock_addr any_port = *from;
+	int rc = repair_set(fd, TCP_REPAIR, TCP_REPAIR_ON);
+
+	if (!rc) {
+		rc = sys_bind(fd, &from->sa, from->len);
+		(void)repair_set(fd, TCP_REPAIR, TCP_REPAIR_OFF_NO_WP); /* or it cannot connect */
+	}
+	if (!rc)
+		return 0;
+	set_port(&any_port, 0);
+	return sys_bind(fd, &any_port.sa, any_port.len);
+}
+
+/* A full queue drops the handshake. */
+static int connect_soon(int fd, const struct sock_addr *to)
+{
+	struct timespec most = {.tv_sec = ACCEPT_SECONDS};
+	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+	int rc = sys_connect(fd, &to->sa, to->len);
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	if (rc != -EINPROGRESS)
+		return rc;
+	if (sys_ppoll(&pfd, 1, &most, NULL) != 1)
+		return -ETIMEDOUT;
+	sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+	return -error;
+}
+
+int kernel_pair_connect(const struct sock_addr *from, const struct sock_addr *to)
+{
+	const int on = 1;
+	int fd = sys_socket(from->sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int rc = fd < 0 ? fd : bind_from(fd, from);
+
+	rc = rc ? rc : connect_soon(fd, to);
+	/* Without it no listener could bind the port again. */
+	rc = rc ? rc : sys_setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (!rc)
+		return fd;
+	sys_close_fd(&fd);
+	return rc;
+}

@@ -24,4 +24,11 @@ int kernel_pair(const struct sock_addr *name, const struct sock_addr *peer, int 
  */
 int kernel_pair_join(int fd, const struct sock_addr *name, const struct sock_addr *peer);
 
+/*
+ * A socket that is connected with a listener at `to` on this host, close-on-exec, and the caller's.  Its own
+ * address is that of from, also the port where the process may bind it in repair mode.  -ETIMEDOUT: its
+ * queue is full; -errno.
+ */
+int kernel_pair_connect(const struct sock_addr *from, const struct sock_addr *to);
+
 #endif

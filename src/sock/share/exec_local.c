@@ -171,6 +171,61 @@ bool exec_local_is_shared(struct sock_ref ref, bool stays)
 	return is;
 }
 
+/* The oldest local connection, off the queue; NULL: there is none. */
+static struct inet_sock *pop_waiting(struct inet_sock *so)
+{
+	struct inet_sock *child = NULL;
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return NULL;
+	list_for_each(link, &so->listen.queue) {
+		struct inet_sock *at = container_of(link, struct inet_sock, accept_link);
+
+		if (at->inet != INET_LOCAL)
+			continue;
+		child = at;
+		list_remove(link);
+		__atomic_store_n(&so->listen.waiting, so->listen.waiting - 1, __ATOMIC_RELAXED);
+		break;
+	}
+	ring_release_cold(ring);
+	return child;
+}
+
+/* Consumes child. */
+static bool pack_waiting(struct inet_sock *child, struct local_waiting *w)
+{
+	int memfd, rc;
+
+	w->name = sock_addr_of(child, &child->local);
+	w->peer = sock_addr_of(child, &child->remote);
+	rc = transfer_export(child, 0, child->id, &memfd);
+	sock_end(child); /* closes the connection if the export failed */
+	if (rc)
+		return false;
+	w->packed = sys_fcntl(memfd, F_DUPFD_CLOEXEC, 0);
+	sys_close(memfd);
+	return w->packed >= 0;
+}
+
+bool exec_local_take_waiting(struct sock_ref listener, struct local_waiting *w)
+{
+	struct inet_sock *so = inet_of(listener.sk), *child = NULL;
+	bool taken = false;
+
+	if (!control_lock())
+		return false;
+	if (sock_ref_valid(listener) && so->inet == INET_LISTEN && so->listen.local &&
+	    !parent_holds(so) && local_available()) {
+		local_listen_stop(so);
+		while (!taken && (child = pop_waiting(so)))
+			taken = pack_waiting(child, w);
+	}
+	control_unlock();
+	return taken;
+}
+
 bool exec_local_is_over(void)
 {
 	bool over;

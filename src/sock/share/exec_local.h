@@ -23,6 +23,7 @@
 #ifndef SOCK_SHARE_EXEC_LOCAL_H
 #define SOCK_SHARE_EXEC_LOCAL_H
 
+#include "sock/core/msg/family.h"
 #include "sock/local/local_link.h"
 
 struct inet_sock;
@@ -38,6 +39,16 @@ bool exec_local_needs_relay(struct sock_ref ref, bool shared);
  * too?  stays: the program has it.  The next image has no channel to those processes.
  */
 bool exec_local_is_shared(struct sock_ref ref, bool stays);
+/* A local connection that waits for accept(). */
+struct local_waiting {
+	int packed; /* for pass_local_take(); an ordinary descriptor */
+	struct sock_addr name, peer;
+};
+/*
+ * Of a listener that the kernel serves when the program is executed: stops it for local connections, and
+ * takes the oldest one from its queue.  False: there is none.
+ */
+bool exec_local_take_waiting(struct sock_ref listener, struct local_waiting *w);
 /* Has this process changed its user, so that no program that it executes can go on with any? */
 bool exec_local_is_over(void);
 /*

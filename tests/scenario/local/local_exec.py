@@ -314,14 +314,22 @@ def names(sock):
     return f"{sock.getsockname()} {sock.getpeername()}\n".encode()
 
 
+def as_seen(sock):
+    """What names() says at the other end."""
+    return f"{sock.getpeername()} {sock.getsockname()}\n"
+
+
+def compare_names(sock, right):
+    told = line(sock).decode()
+    return "ports" if told == right else "addresses" if told.count(HOST) == 2 else told
+
+
 def client_plain(port):
     sock, closed = connect(port), connect(port)
     began = time.monotonic()
     assert read_all(sock, 7) == b"written"
     print(line(sock).decode().strip(), until_end(closed), "soon" if time.monotonic() - began < 4 else "late")
-    local, peer = sock.getsockname(), sock.getpeername()
-    told = line(sock).decode()
-    print("ports" if told == f"{peer} {local}\n" else "addresses" if told.count(HOST) == 2 else told)
+    print(compare_names(sock, as_seen(sock)))
     whole = read_all(sock, LOTS) == numbered(LOTS)
     sock.sendall(numbered(LOTS))
     print(whole, line(sock), echoes(sock, 10))
@@ -516,6 +524,55 @@ def client_between(port):
     for i in (1, 0, 0, 1, 0, 1):
         print(line(socks[i]), echoes(socks[i], 10))
         socks[i].sendall(b"stop\n")
+
+
+# waiting: connections that wait for accept() at a listener of the program; one has ended by then.
+
+
+def serve_waiting(listener):
+    line(accept(listener))
+    become("waiting", listener)
+
+
+def image_waiting(fd):
+    listener = of(fd)
+    for _ in range(3):
+        sock = accept(listener)
+        text = line(sock)
+        sock.sendall(text + names(sock))
+        echo_lines(sock)
+        sock.close()
+    # It goes on listening.
+    echo_lines(accept(listener))
+
+
+def client_waiting(port):
+    report, *socks, ends = [connect(port) for _ in range(4)]
+    right = as_seen(ends)
+    ends.sendall(b"last\n")
+    ends.shutdown(socket.SHUT_WR)
+    socks[0].sendall(b"first\n")
+    report.sendall(b"execute\n")
+    until_end(report)
+    socks[1].sendall(b"second\n")
+    for sock in socks:
+        print(line(sock), compare_names(sock, as_seen(sock)), echoes(sock, 10))
+        sock.shutdown(socket.SHUT_WR)
+        print(until_end(sock))
+    print(line(ends), compare_names(ends, right), until_end(ends))
+    print(echoes(connect(port), 10))
+
+
+# waitingplain: likewise, of a program without the library.
+
+
+def serve_waitingplain(listener):
+    line(accept(listener))
+    listener.set_inheritable(True)
+    plain(sys.executable, __file__, "image", "waiting", str(listener.fileno()))
+
+
+client_waitingplain = client_waiting
 
 
 # refused: an exec that the kernel refuses, when its connection is no local one any more.

@@ -64,7 +64,7 @@ check "200 connections" said 200
 check "the kernel saw no segment" test "$(segments)" == "$before"
 relays() { pgrep -x vma-relay; }
 # The same through the kernel: it says what is right.
-for word in dies plain stdio refused restarts shared sharedplain between; do
+for word in dies plain stdio refused restarts shared sharedplain between waiting waitingplain; do
 	asks $word
 	mv $netns_tmp/said $netns_tmp/said.$word
 	[[ $word != stdio ]] || stops
@@ -95,11 +95,20 @@ check "... as by the kernel" is $netns_tmp/kernel.sharedplain "$both"
 three="b'between\n' 10 b'program\n' 10 b'child\n' 10 b'child\n' 10 b'parent\n' 10 b'parent\n' 10"
 check "parent, program and child have it" is $netns_tmp/said.between "$three"
 check "... as by the kernel" is $netns_tmp/kernel.between "$three"
+queue="b'first\n' ports 10 (b'', 'end') b'second\n' ports 10 (b'', 'end') b'last\n' ports (b'', 'end') 10"
+check "connections that wait for accept() are the program's" is $netns_tmp/said.waiting "$queue"
+check "... as by the kernel" is $netns_tmp/kernel.waiting "$queue"
+check "... without the library" is $netns_tmp/said.waitingplain "$queue"
+check "... as by the kernel" is $netns_tmp/kernel.waitingplain "$queue"
 port=$((port + 1))
 as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 netns_spawn $netns_tmp/server s "$lib" "${as_nobody[@]}" $(ends serve $port plain) || die "no server"
 netns_run s "$lib" timeout 60 "${as_nobody[@]}" $(ends client $port plain) > $netns_tmp/said
 check "without privileges the ports are others" said "0 1 (b'written', 'end') soon addresses True b'1\\n' 10 (b'', 'end')"
+port=$((port + 1))
+netns_spawn $netns_tmp/server s "$lib" "${as_nobody[@]}" $(ends serve $port waiting) || die "no server"
+netns_run s "$lib" timeout 60 "${as_nobody[@]}" $(ends client $port waiting) > $netns_tmp/said
+check "... and so those of connections that wait" said "${queue//ports/addresses}"
 asks user
 check "after setuid(), likewise" said "0 1 (b'written', 'end') soon addresses True b'1\n' 10 (b'', 'end')"
 three="10 (b'', 'end') 10 (b'', 'end') 10 (b'', 'end')"

@@ -259,6 +259,11 @@ bool exec_local_is_shared(struct sock_ref ref, bool stays)
 	return false;
 }
 
+bool exec_local_take_waiting(struct sock_ref listener, struct local_waiting *w)
+{
+	return false;
+}
+
 bool exec_local_is_over(void)
 {
 	return false;

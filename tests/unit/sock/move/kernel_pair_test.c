@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
 
 #include "base/sys.h"
+#include "sock/move/repair.h"
 #include "tests/vma_test.h"
 
 static struct sock_addr at(uint32_t addr, uint16_t port)
@@ -110,9 +112,55 @@ static void test_a_failure_leaves_the_socket_unconnected(void **state)
 	sys_close(other);
 }
 
+/* The port is one that another socket has. */
+static void test_a_connection_to_a_listener(void **state)
+{
+	struct sock_addr any = at(INADDR_LOOPBACK, 0), from, to;
+	int holder = new_socket(0), listener = new_socket(0), fd, other;
+
+	assert_int_equal(sys_bind(holder, &any.sa, any.len), 0);
+	assert_int_equal(sys_bind(listener, &any.sa, any.len), 0);
+	from = name_of(holder);
+	to = name_of(listener);
+	assert_int_equal(kernel_pair_connect(&from, &to), -ECONNREFUSED);
+	assert_int_equal(sys_listen(listener, 0), 0);
+	fd = kernel_pair_connect(&from, &to);
+	assert_true(fd >= 0);
+	other = sys_accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	sys_fcntl(fd, F_SETFL, 0);
+	assert_connected(fd, other);
+	assert_int_equal(name_of(fd).in.sin_addr.s_addr, from.in.sin_addr.s_addr);
+	/* In repair mode; without the privilege it is one that the kernel chooses. */
+	if (!repair_set(holder, TCP_REPAIR, TCP_REPAIR_OFF_NO_WP))
+		assert_int_equal(name_of(fd).in.sin_port, from.in.sin_port);
+	sys_close(other);
+	sys_close(fd);
+	sys_close(holder);
+	sys_close(listener);
+}
+
+static void test_a_full_queue_is_an_error(void **state)
+{
+	struct sock_addr any = at(INADDR_LOOPBACK, 0), to;
+	int listener = new_socket(0), fds[8], n = 0;
+
+	assert_int_equal(sys_bind(listener, &any.sa, any.len), 0);
+	assert_int_equal(sys_listen(listener, 0), 0);
+	to = name_of(listener);
+	while (n < 8 && (fds[n] = kernel_pair_connect(&any, &to)) >= 0)
+		n++;
+	assert_in_range(n, 1, 7);
+	assert_int_equal(fds[n], -ETIMEDOUT);
+	while (n)
+		sys_close(fds[--n]);
+	sys_close(listener);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_either_way_and_its_options_stay),
 	cmocka_unit_test(test_a_bound_socket_keeps_its_port),
 	cmocka_unit_test(test_a_failure_leaves_the_socket_unconnected),
+	cmocka_unit_test(test_a_connection_to_a_listener),
+	cmocka_unit_test(test_a_full_queue_is_an_error),
 };
 VMA_TEST_MAIN("kernel_pair", tests, NULL, NULL)
