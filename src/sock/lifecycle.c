@@ -127,6 +127,7 @@ static bool internal_hook(void)
 	links_follow(now);
 	local_links_run();
 	more = local_moves_run() || more;
+	local_listeners_run(now);
 	syn_catch_close();
 	look_around(now);
 	more = tcp_left_run(now) || more;

@@ -145,7 +145,7 @@ static void look_for_the_answer(struct inet_sock *so)
 		local_conn_events(so, EPOLLOUT | EPOLLWRNORM);
 		return;
 	}
-	end(so, ECONNREFUSED);
+	end(so, answer == LOCAL_TIMED_OUT ? ETIMEDOUT : ECONNREFUSED);
 	local_conn_events(so, EPOLLERR | EPOLLHUP);
 }
 

@@ -186,6 +186,26 @@ static int open_end(struct inet_sock *so, uint8_t *slot, uint32_t capacity)
 	return rc;
 }
 
+#define SYN_INTERVAL 1000u /* msec: before the first SYN is sent again, RFC 6298 (2.1) */
+#define SYN_INTERVAL_MAX 120000u
+
+/* In milliseconds: how long a kernel sends SYNs that nobody answers; TCP_USER_TIMEOUT may end that before. */
+static uint32_t patience(const struct sock_options *opt)
+{
+	unsigned linear = tcp_settings.syn_linear;
+	unsigned retries = linear + (opt->syncnt ? opt->syncnt : tcp_settings.syn_retries);
+	uint32_t interval = SYN_INTERVAL, sum = SYN_INTERVAL;
+	nsec_t most = opt->user_timeout;
+
+	for (unsigned i = 1; i <= retries; i++) {
+		if (i > linear)
+			interval *= 2;
+		interval = interval < SYN_INTERVAL_MAX ? interval : SYN_INTERVAL_MAX;
+		sum += interval;
+	}
+	return most && most < sum * NSEC_PER_MSEC ? (uint32_t)(most / NSEC_PER_MSEC) : sum;
+}
+
 /* lock: asks the listener.  The chunk goes with its first connection. */
 static int ask(struct inet_sock *so, struct local_link *link, uint32_t socket, uint32_t capacity)
 {
@@ -199,7 +219,8 @@ static int ask(struct inet_sock *so, struct local_link *link, uint32_t socket, u
 		.to = so->remote.addr,
 		.from_port = so->local.port,
 		.to_port = so->remote.port,
-		.value = {(uint32_t)so->shm.token, (uint32_t)(so->shm.token >> 32)},
+		.value = {(uint32_t)so->shm.token, (uint32_t)(so->shm.token >> 32),
+			  patience(so->opt)},
 	};
 	int rc = local_link_send(link, &message, chunk);
 

@@ -21,6 +21,7 @@ struct pending {
 	struct local_message message;
 	struct local_end end; /* keeps its number; its death ends the pending connection */
 	uint8_t *slot;
+	nsec_t until; /* then its client does not wait any more */
 };
 
 struct local_listener {
@@ -36,6 +37,7 @@ struct local_listener {
 
 static struct list listeners;  /* lock */
 static uint32_t last_listener; /* lock */
+static nsec_t look_at;	       /* lock to write, atomic: the first of pending.until; 0: none */
 
 static struct local_listener *find_listener(uint32_t socket)
 {
@@ -117,15 +119,15 @@ bool local_listen(struct inet_sock *so)
 	return true;
 }
 
-/* lock: the peer hears that it is refused. */
-static void drop_pending(struct pending *p)
+/* lock: the peer hears that it is refused, or why. */
+static void drop_pending(struct pending *p, enum local_answer answer)
 {
 	struct local_shared *shared = (void *)p->slot;
 
 	list_remove(&p->link);
 	if (ring_hold_cold(local_ring())) {
 		/* release: pairs with look_for_the_answer() */
-		__atomic_store_n(&shared->answer, LOCAL_REFUSED, __ATOMIC_RELEASE);
+		__atomic_store_n(&shared->answer, answer, __ATOMIC_RELEASE);
 		local_end_post(&p->end);
 		local_end_leave(&p->end);
 		ring_release_cold(local_ring());
@@ -147,7 +149,7 @@ void local_unlisten(struct inet_sock *so)
 	local_lock();
 	list_remove(&l->link);
 	while ((link = l->pending.next) != &l->pending)
-		drop_pending(container_of(link, struct pending, link));
+		drop_pending(container_of(link, struct pending, link), LOCAL_REFUSED);
 	local_unlock();
 	mem_free(l);
 }
@@ -166,6 +168,40 @@ void local_listen_stop(struct inet_sock *so)
 void local_listen_forget(void)
 {
 	listeners = (struct list){0};
+	__atomic_store_n(&look_at, 0, __ATOMIC_RELAXED);
+}
+
+/* lock */
+static void look_not_after(nsec_t until)
+{
+	if (!look_at || until < look_at)
+		__atomic_store_n(&look_at, until, __ATOMIC_RELAXED);
+}
+
+/* lock: drops those that have waited for too long. */
+static void drop_late(struct local_listener *l, nsec_t now)
+{
+	list_for_each_safe(link, &l->pending) {
+		struct pending *p = container_of(link, struct pending, link);
+
+		if (p->until <= now)
+			drop_pending(p, LOCAL_TIMED_OUT);
+		else
+			look_not_after(p->until);
+	}
+}
+
+void local_listeners_run(nsec_t now)
+{
+	nsec_t at = __atomic_load_n(&look_at, __ATOMIC_RELAXED);
+
+	if (__builtin_expect(!at || now < at, 1))
+		return;
+	local_lock();
+	__atomic_store_n(&look_at, 0, __ATOMIC_RELAXED);
+	list_for_each(at_link, &listeners)
+		drop_late(container_of(at_link, struct local_listener, link), now);
+	local_unlock();
 }
 
 /* ---- the handler of LOCAL_CONNECT (lock, internal thread) ----------------------------------- */
@@ -278,7 +314,7 @@ static void accept_pending(struct local_listener *l, struct pending *p)
 	if (!__atomic_load_n(&shared->cancelled, __ATOMIC_RELAXED))
 		child = new_child(l, &p->message);
 	if (!child) {
-		drop_pending(p);
+		drop_pending(p, LOCAL_REFUSED);
 		return;
 	}
 	if (open_child(child, p)) {
@@ -381,9 +417,11 @@ bool local_take_connect(struct local_link *link, const struct local_message *m, 
 	l = listeners.next ? find_listener(m->socket) : NULL;
 	if (!l || !local_is_for(&l->place, m) || !local_may_come_from(m->from_port)) {
 		list_init(&p->link);
-		drop_pending(p);
+		drop_pending(p, LOCAL_REFUSED);
 		return true;
 	}
+	p->until = m->value[2] ? clock_now() + m->value[2] * NSEC_PER_MSEC : NSEC_NEVER;
+	look_not_after(p->until);
 	list_push_back(&l->pending, &p->link);
 	accept_all(l);
 	return true;

@@ -18,7 +18,8 @@
  *						accept()
  *
  * A listener whose queue is full answers when accept() has made room, as a kernel that drops the
- * handshake answers a later one.
+ * handshake answers a later one; or when the time is over that the message says, in milliseconds: those
+ * after which a kernel would have sent its last SYN in vain.
  *
  * Role		"holder" is the holder of local_ring(), the home of every local connection.
  * Lifetime	the socket's part begins with local_conn_open() and ends with
@@ -46,7 +47,7 @@
 #define LOCAL_SLOT (SEGMENT_PAGE + 2 * LOCAL_RING_MAX)
 
 /* local_shared.answer: 0 until the responder has answered. */
-enum local_answer { LOCAL_ACCEPTED = 1, LOCAL_REFUSED };
+enum local_answer { LOCAL_ACCEPTED = 1, LOCAL_REFUSED, LOCAL_TIMED_OUT };
 
 struct local_shared {
 	struct byte_ring_shared to_responder, to_initiator;
@@ -307,6 +308,8 @@ void local_listen_stop(struct inet_sock *so);
 void local_listen_finish(struct inet_sock *so);
 /* In a forked child: the listeners are the parent's. */
 void local_listen_forget(void);
+/* internal thread, between rounds: clients that have waited for room for too long are told so. */
+void local_listeners_run(nsec_t now);
 /* The handler of LOCAL_CONNECT. */
 bool local_take_connect(struct local_link *link, const struct local_message *message, int *fds,
 			unsigned n);

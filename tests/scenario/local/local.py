@@ -6,16 +6,20 @@
     local.py die PORT MODE           sends MODE; prints what is read, and how it ends
     local.py idle PORT               an idle connection, until SIGTERM
     local.py many PORT N             N connections at once, each echoes
+    local.py full PORT               connects to a listener of its own that has no room; prints how that ends
     local.py bulk PORT BYTES         that many bytes there and back; prints a checksum's verdict
 
 The server does what the first line of a connection says.
 """
+import errno
 import hashlib
 import os
+import select
 import signal
 import socket
 import sys
 import threading
+import time
 
 HOST = "127.0.0.1"
 
@@ -120,6 +124,24 @@ def idle(port):
         sock.recv(1)
 
 
+def full(port):
+    """One connection waits for accept(), and the next ones for room: as long as TCP_SYNCNT says."""
+    listener = socket.create_server((HOST, port), backlog=0)
+    first = socket.create_connection((HOST, port))
+    blocks, polled = socket.socket(), socket.socket()
+    for sock in (blocks, polled):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 1)
+    polled.setblocking(False)
+    began = time.monotonic()
+    assert polled.connect_ex((HOST, port)) == errno.EINPROGRESS
+    failed = [errno.errorcode[blocks.connect_ex((HOST, port))]]
+    select.select([], [polled], [])
+    failed.append(errno.errorcode[polled.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)])
+    after = time.monotonic() - began
+    listener.accept()[0].sendall(b"text")
+    print(*failed, "in time" if 2.5 < after < 10 else after, first.recv(100))
+
+
 def bulk(port, n):
     sock = connect(port, b"echo\n")
     there, back = hashlib.sha256(), hashlib.sha256()
@@ -158,6 +180,8 @@ def main():
         die(port, sys.argv[3])
     elif what == "idle":
         idle(port)
+    elif what == "full":
+        full(port)
     elif what == "bulk":
         bulk(port, int(sys.argv[3]))
     elif what == "stop":

@@ -68,6 +68,17 @@ check "a client that is killed: the server sees a reset" await 30 grep -q reset 
 stops
 check "no entry stays after an orderly end" test "$(entries)" == 0
 
+# ---- a queue without room
+
+in_ns s sysctl -qw net.ipv4.tcp_syn_linear_timeouts=0 # not every kernel has it
+for which in "" "$lib"; do
+	port=$((port + 1))
+	before=$(segments)
+	says "$which" full
+	check "a full accept queue: connect() gives up${which:+, through shared memory}" said "ETIMEDOUT ETIMEDOUT in time b'text'"
+done
+check "... and the kernel saw no segment" test "$(segments)" == "$before"
+
 # ---- an idle pair
 
 starts "$lib"

@@ -17,7 +17,8 @@
 
 static struct inet_sock *listener;
 static struct segment memory;
-static int client; /* its end of a link */
+static int client;	  /* its end of a link */
+static uint32_t patience; /* of the next client, in milliseconds */
 
 /* This thread is the internal one, too. */
 static int setup(void **state)
@@ -117,9 +118,17 @@ static void ask_for(uint32_t number)
 					.from = addr_v4(htonl(INADDR_LOOPBACK)),
 					.to = addr_v4(htonl(INADDR_LOOPBACK)),
 					.from_port = htons((uint16_t)(5000 + number)),
-					.to_port = listener->local.port};
+					.to_port = listener->local.port,
+					.value = {0, 0, patience}};
 
 	send_to_us(&message, &memory.fd, number == 0);
+}
+
+static uint64_t answer_to(uint32_t number)
+{
+	const struct local_shared *shared = (const void *)local_slot(&memory, number);
+
+	return __atomic_load_n(&shared->answer, __ATOMIC_ACQUIRE);
 }
 
 static struct local_link *the_link(void)
@@ -133,6 +142,7 @@ static void test_those_that_wait_end_with_their_client(void **state)
 {
 	(void)state;
 	say_hello();
+	patience = 0;
 	for (uint32_t i = 0; i < 4; i++)
 		ask_for(i);
 	assert_int_equal(listener->listen.waiting, 1);
@@ -142,6 +152,32 @@ static void test_those_that_wait_end_with_their_client(void **state)
 	assert_true(the_link()->dead);
 	assert_int_equal(the_link()->used, 1);
 	assert_int_equal(listener->listen.waiting, 1);
+}
+
+/* As long as each client says; one that does not say it waits. */
+static void test_those_that_wait_are_told_when_it_is_too_long(void **state)
+{
+	nsec_t begin = clock_now();
+
+	(void)state;
+	say_hello();
+	for (uint32_t i = 0; i < 4; i++) {
+		patience = i == 3 ? 0 : 1000 * i;
+		ask_for(i);
+	}
+	local_listeners_run(begin + NSEC_PER_SEC - 1);
+	assert_int_equal(the_link()->used, 4);
+	local_listeners_run(clock_now() + NSEC_PER_SEC);
+	assert_int_equal(the_link()->used, 3);
+	assert_int_equal(answer_to(0), LOCAL_ACCEPTED);
+	assert_int_equal(answer_to(1), LOCAL_TIMED_OUT);
+	assert_int_equal(answer_to(2), 0);
+	local_listeners_run(clock_now() + 2 * NSEC_PER_SEC);
+	assert_int_equal(answer_to(2), LOCAL_TIMED_OUT);
+	local_listeners_run(clock_now() + 1000 * NSEC_PER_SEC);
+	assert_int_equal(the_link()->used, 2);
+	assert_int_equal(answer_to(3), 0);
+	close(client);
 }
 
 static void test_a_number_that_cannot_be(void **state)
@@ -166,6 +202,7 @@ static void test_a_number_that_cannot_be(void **state)
 
 static const struct CMUnitTest tests[] = {
 	CASE(test_those_that_wait_end_with_their_client),
+	CASE(test_those_that_wait_are_told_when_it_is_too_long),
 	CASE(test_a_number_that_cannot_be),
 };
 
