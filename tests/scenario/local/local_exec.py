@@ -17,56 +17,7 @@ import tempfile
 import threading
 import time
 
-HOST = "127.0.0.1"
-LOTS = 100000
-
-
-def line(sock):
-    text = b""
-    while not text.endswith(b"\n"):
-        more = sock.recv(1)
-        if not more:
-            break
-        text += more
-    return text
-
-
-def read_all(sock, n):
-    text = b""
-    while len(text) < n:
-        more = sock.recv(n - len(text))
-        if not more:
-            break
-        text += more
-    return text
-
-
-def numbered(n):
-    return b"".join(b"%07d " % i for i in range(n // 8))
-
-
-def echo_lines(sock):
-    while text := line(sock):
-        sock.sendall(text)
-
-
-def echoes(sock, n):
-    right = 0
-    for i in range(n):
-        sock.sendall(b"%06d\n" % i)
-        right += line(sock) == b"%06d\n" % i
-    return right
-
-
-def until_end(sock):
-    """What arrives, and how it ends."""
-    text = b""
-    try:
-        while more := sock.recv(65536):
-            text += more
-    except ConnectionResetError:
-        return text, "reset"
-    return text, "end"
+from streams import HOST, LOTS, accept, connect, echo_lines, echoes, line, numbered, read_all, until_end
 
 
 def become(word, *args, env=None):
@@ -91,10 +42,6 @@ def fails_late(word, *socks):
     except OSError as e:
         return e.errno == errno.E2BIG
     return False
-
-
-def accept(listener):
-    return listener.accept()[0]
 
 
 # unread: bytes that nobody has read stay in order, in both directions, and so does the number.
@@ -800,10 +747,6 @@ def image_made_up(a, b, c):
     one.sendall(b"text\n")
     hidden = not any("INHERITED" in name for name in os.environ)
     print(line(other), ours.recv(100), hidden)
-
-
-def connect(port):
-    return socket.create_connection((HOST, port))
 
 
 def main():

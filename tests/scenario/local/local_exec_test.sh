@@ -11,7 +11,7 @@ netns_new s
 export VMA_LOCAL=1
 port=7000
 # Where any user can read it.
-cp tests/scenario/local/local_exec.py $netns_tmp && chmod 644 $netns_tmp/local_exec.py || die "no copy"
+cp tests/scenario/local/{local_exec,streams}.py $netns_tmp && chmod 644 $netns_tmp/*.py || die "no copy"
 ends() { echo /usr/bin/python3 $netns_tmp/local_exec.py "$@"; }
 segments() { in_ns s awk '/^Tcp: [0-9]/ { print $11 }' /proc/net/snmp; }
 

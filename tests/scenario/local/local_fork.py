@@ -15,17 +15,7 @@ import socket
 import sys
 import time
 
-HOST = "127.0.0.1"
-
-
-def line(sock):
-    text = b""
-    while not text.endswith(b"\n"):
-        more = sock.recv(1)
-        if not more:
-            break
-        text += more
-    return text
+from streams import HOST, echoes, line
 
 
 def echo_all(sock):
@@ -151,15 +141,6 @@ def connect(port, word):
     if word:
         sock.sendall(word.encode() + b"\n")
     return sock
-
-
-def echoes(sock, n):
-    right = 0
-    for i in range(n):
-        text = b"%06d\n" % i
-        sock.sendall(text)
-        right += line(sock) == text
-    return right
 
 
 def client_both(port):

@@ -10,7 +10,9 @@ needs /usr/bin/python3
 netns_new s
 export VMA_LOCAL=1
 port=7000
-ends() { echo /usr/bin/python3 tests/scenario/local/local_fork.py "$@"; }
+# Python writes what it compiles beside its modules.
+cp tests/scenario/local/{local_fork,streams}.py $netns_tmp || die "no copy"
+ends() { echo /usr/bin/python3 $netns_tmp/local_fork.py "$@"; }
 segments() { in_ns s awk '/^Tcp: [0-9]/ { print $11 }' /proc/net/snmp; }
 
 # starts WHAT...: a server on another port.

@@ -15,56 +15,7 @@ import subprocess
 import sys
 import threading
 
-HOST = "127.0.0.1"
-LOTS = 100000
-
-
-def line(sock):
-    text = b""
-    while not text.endswith(b"\n"):
-        more = sock.recv(1)
-        if not more:
-            break
-        text += more
-    return text
-
-
-def read_all(sock, n):
-    text = b""
-    while len(text) < n:
-        more = sock.recv(n - len(text))
-        if not more:
-            break
-        text += more
-    return text
-
-
-def numbered(n):
-    return b"".join(b"%07d " % i for i in range(n // 8))
-
-
-def echo_lines(sock):
-    while text := line(sock):
-        sock.sendall(text)
-
-
-def echoes(sock, n):
-    right = 0
-    for i in range(n):
-        sock.sendall(b"%06d\n" % i)
-        right += line(sock) == b"%06d\n" % i
-    return right
-
-
-def until_end(sock):
-    """What arrives, and how it ends."""
-    text = b""
-    try:
-        while more := sock.recv(65536):
-            text += more
-    except ConnectionResetError:
-        return text, "reset"
-    return text, "end"
+from streams import HOST, LOTS, accept, connect, echo_lines, echoes, line, numbered, read_all, until_end
 
 
 def resets(sock):
@@ -91,10 +42,6 @@ def take(way, n=1):
     fds = socket.recv_fds(way, 1, n)[1]
     socks = [socket.socket(fileno=fd) for fd in fds]
     return socks if n > 1 else socks[0]
-
-
-def accept(listener):
-    return listener.accept()[0]
 
 
 def waits_readable(sock):
@@ -529,10 +476,6 @@ def serve_restarts(listener):
 
 def client_restarts(port):
     print(line(connect(port)))
-
-
-def connect(port):
-    return socket.create_connection((HOST, port))
 
 
 def main():

@@ -11,7 +11,7 @@ netns_new s
 export VMA_LOCAL=1
 port=7000
 # Where any user can read it.
-cp tests/scenario/local/local_pass.py $netns_tmp && chmod 644 $netns_tmp/local_pass.py || die "no copy"
+cp tests/scenario/local/{local_pass,streams}.py $netns_tmp && chmod 644 $netns_tmp/*.py || die "no copy"
 ends() { echo /usr/bin/python3 -u $netns_tmp/local_pass.py "$@"; }
 relays() { pgrep -x vma-relay; }
 
