@@ -12,19 +12,14 @@
 #include "base/sys.h"
 #include "base/unix_socket.h"
 #include "net/netlink/netlink.h"
-#include "sock/core/control.h"
 #include "sock/core/host_state.h"
 #include "sock/core/sock_options.h"
-#include "sock/local/local.h"
 #include "sock/local/local_dir.h"
-#include "sock/local/local_link_internal.h"
 #include "sock/local/local_sock.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"
-#include "tests/lib/local_receiver.h"
-#include "vma_test.h"
+#include "links_fixture.h"
 
-#define HERE htonl(INADDR_LOOPBACK)
 #define LISTENER 7 /* its number in the directory */
 
 int __wrap_route_get(const struct route_query *query, struct route *route);
@@ -57,31 +52,17 @@ static int setup(void **state)
 {
 	static local_handler *const handlers[LOCAL_KINDS] = {[LOCAL_CONNECT] = take_connect};
 
-	local_receiver_start(handlers);
+	start_links(handlers);
 	assert_true(control_lock());
 	assert_int_equal(host_state_open(), 0); /* of the choice of ports */
-	assert_true(local_available());
 	control_unlock();
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	assert_true(control_lock());
-	local_links_stop();
-	control_unlock();
+	end_links();
 	return 0;
-}
-
-static void settle(void)
-{
-	for (int i = 0; i < 4; i++) {
-		local_links_readable();
-		local_links_run();
-		assert_true(ring_hold_cold(local_ring()));
-		ring_poll(local_ring());
-		ring_release_cold(local_ring());
-	}
 }
 
 static struct inet_sock *so;

@@ -7,13 +7,9 @@
 
 #include "base/sys.h"
 #include "base/unix_socket.h"
-#include "sock/core/control.h"
-#include "sock/local/local.h"
 #include "sock/local/local_dir.h"
-#include "sock/local/local_link_internal.h"
 #include "sock/local/local_sock.h"
-#include "tests/lib/local_receiver.h"
-#include "vma_test.h"
+#include "links_fixture.h"
 
 static struct inet_sock *listener;
 static struct segment memory;
@@ -26,10 +22,7 @@ static int setup(void **state)
 	static local_handler *const handlers[LOCAL_KINDS] = {[LOCAL_CONNECT] = local_take_connect};
 
 	(void)state;
-	local_receiver_start(handlers);
-	assert_true(control_lock());
-	assert_true(local_available());
-	control_unlock();
+	start_links(handlers);
 	return segment_create(&memory, LOCAL_SEGMENT, LOCAL_SEGMENT_SIZE);
 }
 
@@ -37,9 +30,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	segment_close(&memory);
-	assert_true(control_lock());
-	local_links_stop();
-	control_unlock();
+	end_links();
 	return 0;
 }
 

@@ -14,16 +14,11 @@
 
 #include "base/param.h"
 #include "base/sys.h"
-#include "sock/core/control.h"
 #include "sock/core/sock_options.h"
-#include "sock/local/local.h"
-#include "sock/local/local_link_internal.h"
 #include "sock/udp/udp_sock.h"
 #include "tests/guard.h"
-#include "tests/lib/local_receiver.h"
-#include "vma_test.h"
+#include "links_fixture.h"
 
-#define HERE htonl(INADDR_LOOPBACK)
 #define OTHER htonl(INADDR_LOOPBACK + 1)
 
 static struct inet_sock *sender, *receiver;
@@ -43,18 +38,13 @@ static int setup(void **state)
 	static local_handler *const handlers[LOCAL_KINDS] = {
 		[LOCAL_ASK] = take_ask, [LOCAL_RECORDS] = local_take_records};
 
-	local_receiver_start(handlers);
-	assert_true(control_lock());
-	assert_true(local_available());
-	control_unlock();
+	start_links(handlers);
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	assert_true(control_lock());
-	local_links_stop();
-	control_unlock();
+	end_links();
 	return 0;
 }
 
@@ -66,18 +56,6 @@ static struct inet_sock *open_socket(void)
 
 	assert_non_null(so);
 	return so;
-}
-
-/* Delivers messages and notices until there are none. */
-static void settle(void)
-{
-	for (int i = 0; i < 4; i++) {
-		local_links_readable();
-		local_links_run();
-		assert_true(ring_hold_cold(local_ring()));
-		ring_poll(local_ring());
-		ring_release_cold(local_ring());
-	}
 }
 
 static int begin(void **state)
