@@ -389,11 +389,11 @@ def share_with_child(listener, fetch):
     closed.sendall(line(closed) + line(ours))
     if fetch:
         select.select([sock], [], [])
-    return sock, ours
+    return sock, ours, closed
 
 
 def serve_shared(listener):
-    sock, way = share_with_child(listener, True)
+    sock, way, _closed = share_with_child(listener, True)
     listener.set_inheritable(True)  # it has others, too
     become("shared", sock, way)
 
@@ -425,7 +425,7 @@ def client_shared(port):
 
 
 def serve_sharedplain(listener):
-    sock, way = share_with_child(listener, False)
+    sock, way, _closed = share_with_child(listener, False)
     for inherited in (sock, way):
         inherited.set_inheritable(True)
     plain(sys.executable, __file__, "image", "shared", str(sock.fileno()), str(way.fileno()))
