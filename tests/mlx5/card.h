@@ -137,7 +137,7 @@ struct rule {
 	struct match {
 		uint8_t dst_mac[6], src_mac[6];
 		uint16_t ether_type, vlan;
-		uint32_t src, dst;
+		uint8_t src[16], dst[16]; /* of IPv4: the first four bytes */
 		uint8_t protocol;
 		uint16_t src_port, dst_port;
 	} value, mask;
@@ -283,9 +283,9 @@ bool rules_deliver(const void *frame, size_t len);
 
 /* Fills in the checksums that a work request asks for. */
 void packet_checksum(uint8_t *frame, size_t len, bool l3, bool l4);
-/* Where the IPv4 packet in the frame ends; 0: there is none. */
+/* Where the IP packet in the frame ends; 0: there is none. */
 size_t packet_end(const uint8_t *frame, size_t len);
-/* Bytes of Ethernet, IPv4 and TCP headers at the front, if all of them are there; else 0. */
+/* Bytes of Ethernet, IP and TCP headers at the front, if all of them are there; else 0. */
 size_t packet_headers(const uint8_t *frame, size_t len);
 /* What the card says of a received frame. */
 void packet_judge(const uint8_t *frame, size_t len, uint8_t *checksum, uint8_t *headers);

@@ -4,6 +4,7 @@
 #include <net/ethernet.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
+#include <netinet/ip6.h>
 #include <rdma/ib_user_verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 /* enum ibv_flow_spec_type */
 #define SPEC_ETH 0x20
 #define SPEC_IPV4 0x30
+#define SPEC_IPV6 0x31
 #define SPEC_TCP 0x40
 #define SPEC_UDP 0x41
 #define SPEC_TAG 0x1000
@@ -41,11 +43,22 @@ struct spec_ipv4 {
 
 static void parse_ipv4(struct rule *rule, const struct spec_ipv4 *spec)
 {
-	rule->value.src = spec->src;
-	rule->mask.src = spec->src_mask;
-	rule->value.dst = spec->dst;
-	rule->mask.dst = spec->dst_mask;
+	memcpy(rule->value.src, &spec->src, sizeof(spec->src));
+	memcpy(rule->mask.src, &spec->src_mask, sizeof(spec->src_mask));
+	memcpy(rule->value.dst, &spec->dst, sizeof(spec->dst));
+	memcpy(rule->mask.dst, &spec->dst_mask, sizeof(spec->dst_mask));
 	rule->value.ether_type = htons(ETHERTYPE_IP);
+	rule->mask.ether_type = 0xffff;
+	rule->depth |= 2;
+}
+
+static void parse_ipv6(struct rule *rule, const struct ib_uverbs_flow_spec_ipv6 *spec)
+{
+	memcpy(rule->value.src, spec->val.src_ip, sizeof(rule->value.src));
+	memcpy(rule->mask.src, spec->mask.src_ip, sizeof(rule->mask.src));
+	memcpy(rule->value.dst, spec->val.dst_ip, sizeof(rule->value.dst));
+	memcpy(rule->mask.dst, spec->mask.dst_ip, sizeof(rule->mask.dst));
+	rule->value.ether_type = htons(ETHERTYPE_IPV6);
 	rule->mask.ether_type = 0xffff;
 	rule->depth |= 2;
 }
@@ -68,6 +81,7 @@ static int parse_one(struct rule *rule, const uint8_t *spec, size_t len, size_t 
 	union {
 		struct ib_uverbs_flow_spec_eth eth;
 		struct spec_ipv4 ipv4;
+		struct ib_uverbs_flow_spec_ipv6 ipv6;
 		struct ib_uverbs_flow_spec_tcp_udp ports;
 		struct ib_uverbs_flow_spec_action_tag tag;
 	} u;
@@ -84,6 +98,8 @@ static int parse_one(struct rule *rule, const uint8_t *spec, size_t len, size_t 
 		parse_eth(rule, &u.eth);
 	else if (head.type == SPEC_IPV4 && head.size == sizeof(u.ipv4))
 		parse_ipv4(rule, &u.ipv4);
+	else if (head.type == SPEC_IPV6 && head.size == sizeof(u.ipv6))
+		parse_ipv6(rule, &u.ipv6);
 	else if ((head.type == SPEC_TCP || head.type == SPEC_UDP) && head.size == sizeof(u.ports))
 		parse_ports(rule, &u.ports);
 	else if (head.type == SPEC_TAG && head.size == sizeof(u.tag) && u.tag.tag_id <= TAG_MAX)
@@ -132,10 +148,37 @@ bool rule_conflicts(const struct rule *rule)
 
 /* ---- the look-up -------------------------------------------------------------------------- */
 
-static void describe(const uint8_t *frame, size_t len, struct match *packet)
+/* Where the ports lie; 0: the card looks at none, as of a fragment, the first one included. */
+static size_t describe_ipv4(const uint8_t *frame, size_t len, size_t l3, struct match *packet)
 {
 	struct iphdr ip;
-	size_t l3 = ETH_HLEN, l4;
+
+	if (len < l3 + sizeof(ip))
+		return 0;
+	memcpy(&ip, frame + l3, sizeof(ip));
+	memcpy(packet->src, &ip.saddr, sizeof(ip.saddr));
+	memcpy(packet->dst, &ip.daddr, sizeof(ip.daddr));
+	packet->protocol = ip.protocol;
+	return ip.frag_off & htons(IP_OFFMASK | IP_MF) ? 0 : l3 + (size_t)ip.ihl * 4;
+}
+
+/* A packet with extension headers has their protocol, and no ports. */
+static size_t describe_ipv6(const uint8_t *frame, size_t len, size_t l3, struct match *packet)
+{
+	struct ip6_hdr ip;
+
+	if (len < l3 + sizeof(ip))
+		return 0;
+	memcpy(&ip, frame + l3, sizeof(ip));
+	memcpy(packet->src, &ip.ip6_src, sizeof(packet->src));
+	memcpy(packet->dst, &ip.ip6_dst, sizeof(packet->dst));
+	packet->protocol = ip.ip6_nxt;
+	return l3 + sizeof(ip);
+}
+
+static void describe(const uint8_t *frame, size_t len, struct match *packet)
+{
+	size_t l3 = ETH_HLEN, l4 = 0;
 
 	memset(packet, 0, sizeof(*packet));
 	memcpy(packet->dst_mac, frame, 6);
@@ -146,16 +189,12 @@ static void describe(const uint8_t *frame, size_t len, struct match *packet)
 		memcpy(&packet->ether_type, frame + 16, 2);
 		l3 += 4;
 	}
-	if (packet->ether_type != htons(ETHERTYPE_IP) || len < l3 + sizeof(ip))
-		return;
-	memcpy(&ip, frame + l3, sizeof(ip));
-	packet->src = ip.saddr;
-	packet->dst = ip.daddr;
-	packet->protocol = ip.protocol;
-	l4 = l3 + (size_t)ip.ihl * 4;
-	/* Of a fragment, the first one included, the card looks at no ports. */
-	if ((ip.frag_off & htons(IP_OFFMASK | IP_MF)) || len < l4 + 4 ||
-	    (ip.protocol != IPPROTO_TCP && ip.protocol != IPPROTO_UDP))
+	if (packet->ether_type == htons(ETHERTYPE_IP))
+		l4 = describe_ipv4(frame, len, l3, packet);
+	else if (packet->ether_type == htons(ETHERTYPE_IPV6))
+		l4 = describe_ipv6(frame, len, l3, packet);
+	if (!l4 || len < l4 + 4 ||
+	    (packet->protocol != IPPROTO_TCP && packet->protocol != IPPROTO_UDP))
 		return;
 	memcpy(&packet->src_port, frame + l4, 2);
 	memcpy(&packet->dst_port, frame + l4 + 2, 2);
@@ -243,12 +282,13 @@ bool rules_deliver(const void *frame, size_t len)
 	return true;
 }
 
-static void print_side(const char *name, uint32_t address, uint32_t mask, uint16_t port)
+static void print_side(const char *name, bool ipv6, const uint8_t *address, const uint8_t *mask,
+		       uint16_t port)
 {
-	char text[INET_ADDRSTRLEN] = "*";
+	char text[INET6_ADDRSTRLEN] = "*";
 
-	if (mask)
-		inet_ntop(AF_INET, &address, text, sizeof(text));
+	if (mask[0])
+		inet_ntop(ipv6 ? AF_INET6 : AF_INET, address, text, sizeof(text));
 	printf(" %s %s:%u", name, text, ntohs(port));
 }
 
@@ -258,10 +298,13 @@ void rules_print(void)
 		list_for_each(link, &container_of(c, struct context, link)->flows) {
 			const struct rule *rule = container_of(link, struct rule, object.link);
 			const uint8_t *mac = rule->value.dst_mac;
+			bool ipv6 = rule->value.ether_type == htons(ETHERTYPE_IPV6);
 
 			printf("rule of %#x proto %u", rule->qp->number, rule->value.protocol);
-			print_side("to", rule->value.dst, rule->mask.dst, rule->value.dst_port);
-			print_side("from", rule->value.src, rule->mask.src, rule->value.src_port);
+			print_side("to", ipv6, rule->value.dst, rule->mask.dst,
+				   rule->value.dst_port);
+			print_side("from", ipv6, rule->value.src, rule->mask.src,
+				   rule->value.src_port);
 			printf(" mac %02x:%02x:%02x:%02x:%02x:%02x priority %u tag %u\n", mac[0],
 			       mac[1], mac[2], mac[3], mac[4], mac[5], rule->priority, rule->tag);
 		}
