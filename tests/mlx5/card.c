@@ -46,7 +46,7 @@ struct card_counters counters;
 static int wire = -1, tap = -1, listener = -1;
 static bool absent; /* the device was pulled out */
 static bool held;   /* nothing is sent, as on a link that is paused */
-bool timeless;
+bool timeless, refusing;
 
 static void fail(const char *what)
 {
@@ -340,7 +340,7 @@ static void report_queues(void)
  * fail: all queues go to the error state.  report: the driver says that a queue has.  remove: the
  * device is pulled out; return: it is there again, for processes that open it.  hold: nothing is
  * sent any more; go: it is.  stop: no time passes for events that are held back; start: it does.
- * rules: prints them.  Others: see clock_command().
+ * refuse: no rule is made any more; admit: it is.  rules: prints them.  Others: see clock_command().
  */
 static void inject(const char *what)
 {
@@ -356,6 +356,8 @@ static void inject(const char *what)
 		held = !strcmp(what, "hold");
 	else if (!strcmp(what, "stop") || !strcmp(what, "start"))
 		timeless = !strcmp(what, "stop");
+	else if (!strcmp(what, "refuse") || !strcmp(what, "admit"))
+		refusing = !strcmp(what, "refuse");
 	else if (!strcmp(what, "rules"))
 		rules_print();
 	else

@@ -167,6 +167,8 @@ extern struct card_counters {
 
 /* No time passes for events that are held back. */
 extern bool timeless;
+/* No rule is made, as with a firmware that cannot match so. */
+extern bool refusing;
 
 /* Prints one line, and counts it: the program did what the manual forbids. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -138,7 +138,7 @@ card_rules() {
 	tail -n +$((lines + 1)) $card_log | grep '^rule'
 }
 
-# card_fault fail|report|remove|return|hold|go|stop|start|rules: see card.c.
+# card_fault fail|report|remove|return|hold|go|stop|start|refuse|admit|rules: see card.c.
 card_fault() {
 	local lines
 

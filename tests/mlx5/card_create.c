@@ -211,6 +211,8 @@ int call_create_flow(struct call *call)
 	struct rule *rule;
 	struct qp *qp;
 
+	if (refusing)
+		return -EOPNOTSUPP;
 	CORE(call, arg);
 	qp = FIND(qp, call->context->qps, arg.qp_handle);
 	if (!qp || arg.flow_attr.type != IBV_FLOW_ATTR_NORMAL || arg.flow_attr.port != 1 ||

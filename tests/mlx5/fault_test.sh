@@ -124,6 +124,14 @@ verbs_at=$(realpath "$(ldconfig -p | awk '$1 == "libibverbs.so.1" { print $NF; e
 refused "without libibverbs" 'libibverbs.so.1 cannot be opened.*libibverbs1' \
 	unshare -m bash -c 'mount --bind /dev/null "$0" && exec "$@"' "$verbs_at"
 
+card_fault refuse
+refused "rules that the card cannot make" 'the card refuses a rule'
+check "a client's peer" netns_spawn $netns_tmp/peer c "" "$probe" serve tcp:7003:recv
+check "a client connects by the kernel" netns_run s "$with_card" env "${card_vars[@]}" \
+	"$probe" ask tcp $netns_client 7003 5
+netns_kill $spawned
+card_fault admit
+
 # doctor PATTERN ENV...: what vma doctor says of the card's interface.
 doctor() {
 	in_ns s env "${card_vars[@]}" LD_PRELOAD=$netns_tmp/shim.so "${@:2}" "$vma" doctor $attach mlx0 > $netns_tmp/doctor 2>&1

@@ -7,7 +7,9 @@
  *		millisecond.
  */
 #include <errno.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/param.h"
@@ -57,7 +59,11 @@ static bool widen(const struct flow_key *key, struct flow_key *wide)
 
 /* ---- one rule --------------------------------------------------------------------------------- */
 
-/* Gives the card a rule.  errno is the program's. */
+/*
+ * Gives the card a rule: 0, -EEXIST, or -ENOSPC, whatever the reason: the process gave its
+ * privileges up (EPERM), the firmware cannot match so, or the card is gone.  errno is the
+ * program's.
+ */
 static int steer(struct mlx5_queue *q, const struct mlx5_rule *rule, bool second,
 		 struct ibv_flow **flow)
 {
@@ -70,8 +76,11 @@ static int steer(struct mlx5_queue *q, const struct mlx5_rule *rule, bool second
 	if (!*flow)
 		rc = errno ? -errno : -EIO;
 	errno = saved;
-	/* EPERM: the process gave its privileges up. */
-	return rc == -ENOMEM || rc == -EPERM ? -ENOSPC : rc;
+	if (rc && rc != -EEXIST) {
+		log_debug("%s: the card refuses a rule: %s", q->port->base.name, strerror(-rc));
+		rc = -ENOSPC;
+	}
+	return rc;
 }
 
 /* The card may be gone: then its rules are, too. */
