@@ -25,16 +25,6 @@ static int shut_of(const struct inet_sock *so)
 	return so->shut_wr ? SHUT_WR : -1;
 }
 
-/* It may have been sent to a process with the library before; who receives it now is not to look. */
-static void remove_mark(int twin)
-{
-	const int none = 0;
-	struct pass_mark mark;
-
-	if (pass_mark_get(twin, &mark))
-		sys_setsockopt(twin, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof(none));
-}
-
 /* Control lock */
 static int pack(struct inet_sock *so, struct local_pass *pass)
 {
@@ -111,7 +101,7 @@ void pass_local_end(const struct local_pass *pass, bool relayed)
 	if (so && so->sharing && so->sharing->passed && shared_is_packed(&so->sharing->shared)) {
 		so->sharing->passed = false;
 		if (relayed) {
-			remove_mark(pass->twin);
+			pass_mark_remove(pass->twin);
 			leave(so);
 		} else {
 			shared_unpack(share_sink(), &so->sharing->shared);

@@ -47,3 +47,12 @@ bool pass_mark_set(int fd, const struct pass_mark *mark)
 	write_mark(filter, mark);
 	return !sys_setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog));
 }
+
+void pass_mark_remove(int fd)
+{
+	const int none = 0;
+	struct pass_mark mark;
+
+	if (pass_mark_get(fd, &mark))
+		sys_setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof(none));
+}

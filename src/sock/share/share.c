@@ -216,6 +216,8 @@ void share_leave(struct inet_sock *so, enum verdict reason)
 
 	control_assert_held();
 	forget_links(so);
+	if (so->sharing && so->sharing->cookie)
+		pass_mark_remove(sock_twin(&so->sk));
 	if (share_is_active())
 		shared_left(share_sink(), share_view(so, &plain), reason != VERDICT_EXECUTED);
 }

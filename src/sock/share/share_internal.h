@@ -200,6 +200,8 @@ struct pass_mark {
 /* False: fd has no mark: it was not passed. */
 bool pass_mark_get(int fd, struct pass_mark *mark);
 bool pass_mark_set(int fd, const struct pass_mark *mark);
+/* The twin is the program's connection now: whoever receives it is not to look for a sender. */
+void pass_mark_remove(int fd);
 
 /* ---- pass_transit.c: connections sent by SCM_RIGHTS and not yet received ----------- */
 

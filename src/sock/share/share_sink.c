@@ -213,6 +213,8 @@ static int hand_over_kept(struct inet_sock *so)
 	/* Pairs with sock_twin(). */
 	__atomic_store_n(&so->sk.twin, *message_fd, __ATOMIC_RELEASE);
 	rc = kernel_handover(so, VERDICT_SHARED);
+	if (!rc)
+		pass_mark_remove(*message_fd); /* share_leave() is not called for it */
 	/* Pairs with sock_twin(), before the descriptor is closed. */
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELEASE);
 	return rc;

@@ -442,6 +442,35 @@ static void test_the_kernel_gets_a_closed_connection_in_the_twin_that_came(void 
 	close(file);
 }
 
+/* Else a process that receives the twin would look for the one that sent it. */
+static void test_what_the_kernel_serves_is_no_passed_connection_any_more(void **state)
+{
+	struct pass_mark mark = {.key = 1};
+	int file = fcntl(child.fd, F_DUPFD_CLOEXEC, 0);
+
+	assert_true(file >= 0);
+	sys_close_fd(&(int){take_export()});
+	sharing_of(&child)->cookie = sys_socket_cookie(file);
+	assert_true(pass_mark_set(file, &mark));
+	assert_true(unable(sys_fd_copy(file)));
+	expect(MESSAGE_TO_KERNEL, id, 0);
+	assert_false(pass_mark_get(file, &mark));
+	close(file);
+}
+
+static void test_nor_if_the_program_has_closed_it(void **state)
+{
+	struct pass_mark mark = {.key = 1};
+	int file = close_child();
+
+	sys_close_fd(&(int){take_export()});
+	assert_true(pass_mark_set(file, &mark));
+	assert_true(unable(sys_fd_copy(file)));
+	expect(MESSAGE_TO_KERNEL, id, 0);
+	assert_false(pass_mark_get(file, &mark));
+	close(file);
+}
+
 /* A closed connection, for which another process sends another descriptor than its twin. */
 static void expect_refused(int stranger)
 {
@@ -773,6 +802,8 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_the_owner_gets_the_twin_of_what_cannot_be_imported),
 	CASE(test_the_kernel_gets_an_open_connection_in_its_own_twin),
 	CASE(test_the_kernel_gets_a_closed_connection_in_the_twin_that_came),
+	CASE(test_what_the_kernel_serves_is_no_passed_connection_any_more),
+	CASE(test_nor_if_the_program_has_closed_it),
 	CASE(test_a_closed_connection_is_not_put_in_another_socket),
 	CASE(test_a_closed_connection_is_not_put_in_what_is_no_socket),
 	CASE(test_a_closed_connection_stays_if_no_twin_came),
