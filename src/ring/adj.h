@@ -18,7 +18,11 @@
 #include "net/pkt.h"
 
 #define ADJ_BUCKETS 64
-#define ADJ_PENDING_MAX 128 /* packets that may wait for one neighbour */
+/*
+ * Packets that may wait for one neighbour: as many as the kernel keeps of the smallest ones
+ * (net.ipv4.neigh.default.unres_qlen_bytes).
+ */
+#define ADJ_PENDING_MAX 277
 #define ADJ_MAX 1024	    /* beyond, none is made for a new sender; as the kernel's gc_thresh3 */
 
 struct ring;

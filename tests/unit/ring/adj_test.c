@@ -124,6 +124,15 @@ static void test_a_neighbour_that_fails_gives_its_packets_back(void **state)
 	check_and_free(adj_update(adj, NEIGH_REACHABLE, mac), 7, 2);
 }
 
+/* 212,992 bytes by default, and 768 for a small packet. */
+static void test_as_many_wait_as_with_the_kernel(void **state)
+{
+	struct adj *adj = get("10.0.0.2");
+
+	wait_for(adj, 0, 212992 / 768);
+	check_and_free(adj_update(adj, NEIGH_FAILED, NULL), 0, 212992 / 768);
+}
+
 static void test_only_so_many_packets_wait(void **state)
 {
 	struct adj *adj = get("10.0.0.2");
@@ -218,6 +227,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_many_neighbours_are_told_apart),
 	TEST(test_packets_wait_in_order_and_get_the_address),
 	TEST(test_a_neighbour_that_fails_gives_its_packets_back),
+	TEST(test_as_many_wait_as_with_the_kernel),
 	TEST(test_only_so_many_packets_wait),
 	TEST(test_users_are_told_of_every_change),
 	TEST(test_a_user_may_leave_while_it_is_told),
