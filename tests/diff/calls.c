@@ -1060,6 +1060,8 @@ static void shutdown_odd(void)
 		SAY(shutdown(fd, SHUT_WR));
 	}
 	await(fd, POLLHUP);
+	if (!is_server)
+		await_state(fd, TCP_CLOSE);
 	meet();
 	SAY(shutdown(fd, SHUT_WR));
 	meet();

@@ -26,7 +26,7 @@ if [[ $1 == -l ]]; then
 	export VMA_LOCAL=1 DIFF_LOCAL=1
 	shift
 elif [[ $1 == -c ]]; then
-	NETNS_CARD=1
+	export NETNS_CARD=1
 	shift
 fi
 verbose=()

@@ -50,16 +50,26 @@ static bool apply(struct edit *e, const char *line)
 	return go_to(e, line + 1, *line == ' ');
 }
 
+static bool is_of_suite(const char *word, const struct intended_at *at)
+{
+	const char card[] = "card:";
+	size_t len = sizeof(card) - 1;
+
+	if (at->card && !strncmp(word, card, len))
+		word += len;
+	return !strcmp(word, at->suite);
+}
+
 /* Is this the head of an entry for this place? Its reason. */
 static const char *reason_in(const char *line, const struct intended_at *at)
 {
 	char suite[64], behaviour[64], side[64], modes[64];
 	int reason = 0;
 
-	if (strchr("#+- \n", *line) ||
+	if (strchr("#+-~ \n", *line) ||
 	    sscanf(line, "%63s %63s %63s %63s %n", suite, behaviour, side, modes, &reason) < 4)
 		return NULL;
-	return !strcmp(suite, at->suite) && !strcmp(behaviour, at->behaviour) &&
+	return is_of_suite(suite, at) && !strcmp(behaviour, at->behaviour) &&
 			       !strcmp(side, at->side) && is_among(modes, at->mode) && line[reason]
 		       ? line + reason
 		       : NULL;
@@ -82,20 +92,24 @@ static bool is_for(const char *line, char family)
 }
 
 /* False: the entry does not fit. */
-static bool edit(FILE *file, const struct intended_at *at, struct edit *e, char **reason)
+static bool edit(FILE *file, const struct intended_at *at, struct edit *e, char **reason,
+		 bool *by_kernel)
 {
 	char line[LINE_MAX], why[LINE_MAX] = "";
 	bool fits = true;
 
 	while (fits && fgets(line, sizeof(line), file)) {
-		bool family = *line && strchr("46mn", *line) && strchr("+- ", line[1]) && line[1];
+		bool family = *line && strchr("46mn", *line) && strchr("+-~ ", line[1]) && line[1];
 		const char *edit = family ? line + 1 : line, *found;
 
 		line[strcspn(line, "\n")] = 0;
-		if (*edit && strchr("+- ", *edit)) {
+		if (*edit && strchr("+-~ ", *edit)) {
 			if (!*why || !is_for(line, at->family))
 				continue;
-			fits = apply(e, edit);
+			if (*edit == '~')
+				*by_kernel = true;
+			else
+				fits = apply(e, edit);
 			*reason = *reason ? *reason : strdup(why);
 			continue;
 		}
@@ -106,7 +120,8 @@ static bool edit(FILE *file, const struct intended_at *at, struct edit *e, char 
 	return fits;
 }
 
-char *intended_edit(const char *path, const struct intended_at *at, const char *text, char **reason)
+char *intended_edit(const char *path, const struct intended_at *at, const char *text, char **reason,
+		    bool *by_kernel)
 {
 	FILE *file = fopen(path, "r");
 	char *edited = NULL;
@@ -115,7 +130,8 @@ char *intended_edit(const char *path, const struct intended_at *at, const char *
 	bool good = file && e.out;
 
 	*reason = NULL;
-	good = good && edit(file, at, &e, reason);
+	*by_kernel = false;
+	good = good && edit(file, at, &e, reason, by_kernel);
 	if (e.out)
 		good &= !fclose(e.out);
 	if (file)

@@ -10,7 +10,9 @@
  *	6+a line of any of these kinds, with AF_INET6 sockets only (diff_test.sh -6, -n)
  *	m+with mapped addresses only (-6); n+with addresses of IPv6 only (-n)
  *	4+with AF_INET sockets only
+ *	~ the kernel sees segments or datagrams here, too
  *
+ * An entry for card:SUITE holds on emulated cards (diff_test.sh -c) only; the others hold there, too.
  * All other lines must be those of the kernel, and the difference must exist.
  */
 #ifndef TESTS_DIFF_INTENDED_H
@@ -21,15 +23,16 @@
 struct intended_at {
 	const char *suite, *behaviour, *side, *mode;
 	char family; /* '4', '6': AF_INET6 and mapped addresses, 'n': those of IPv6 */
+	bool card;
 };
 
 /*
  * The kernel's text, edited as the file says for this place: the caller frees it. *reason: the
  * reason, which the caller frees, too; NULL: there is no entry, or none with a line for this
- * family, and the text is a copy. NULL:
- * the entry does not fit this text, or there is no memory.
+ * family, and the text is a copy. *by_kernel: there is a line with ~. NULL: the entry does not fit
+ * this text, or there is no memory.
  */
-char *intended_edit(const char *file, const struct intended_at *at, const char *text,
-		    char **reason);
+char *intended_edit(const char *file, const struct intended_at *at, const char *text, char **reason,
+		    bool *by_kernel);
 
 #endif

@@ -20,7 +20,11 @@ static const char entries[] = "# SUITES\n"
 			      "4-first\n"
 			      "6-second\n"
 			      "m+mapped\n"
-			      "n+native\n";
+			      "n+native\n"
+			      "poll kernels client both a fourth reason\n"
+			      "~\n"
+			      "card:poll card client both a fifth reason\n"
+			      "-first\n";
 
 static const char text[] = "first\nsecond\nthird\nfourth\n";
 
@@ -43,8 +47,9 @@ static int remove_entries(void **state)
 static void expect(const char *behaviour, const char *side, const char *mode, const char *said,
 		   const char *edited, const char *why)
 {
-	const struct intended_at at = {"poll", behaviour, side, mode, '4'};
-	char *reason, *got = intended_edit(path, &at, said, &reason);
+	const struct intended_at at = {"poll", behaviour, side, mode, '4', false};
+	bool by_kernel;
+	char *reason, *got = intended_edit(path, &at, said, &reason, &by_kernel);
 
 	if (edited) {
 		assert_non_null(got);
@@ -71,8 +76,9 @@ static void test_the_entry_is_applied_where_it_says(void **state)
 
 static void expect_family(char family, const char *edited)
 {
-	struct intended_at at = {"poll", "mapped", "client", "both", family};
-	char *reason, *got = intended_edit(path, &at, text, &reason);
+	struct intended_at at = {"poll", "mapped", "client", "both", family, false};
+	bool by_kernel;
+	char *reason, *got = intended_edit(path, &at, text, &reason, &by_kernel);
 
 	assert_string_equal(got, edited);
 	assert_string_equal(reason, "a third reason");
@@ -85,6 +91,45 @@ static void test_lines_for_one_family(void **state)
 	expect_family('6', "first\nmapped\nthird\nfourth\n");
 	expect_family('n', "first\nnative\nthird\nfourth\n");
 	expect("mapped", "client", "both", text, "second\nthird\nfourth\n", "a third reason");
+}
+
+/* Whether the entry says that the kernel sees frames. */
+static bool by_kernel_at(const char *behaviour, const char *mode)
+{
+	const struct intended_at at = {"poll", behaviour, "client", mode, '4', false};
+	bool by_kernel;
+	char *reason, *got = intended_edit(path, &at, text, &reason, &by_kernel);
+
+	assert_string_equal(got, text);
+	free(got);
+	free(reason);
+	return by_kernel;
+}
+
+static void test_the_kernel_sees_frames_where_the_entry_says_so(void **state)
+{
+	assert_true(by_kernel_at("kernels", "both"));
+	assert_false(by_kernel_at("kernels", "client"));
+	assert_false(by_kernel_at("none", "both"));
+	expect("kernels", "client", "both", text, text, "a fourth reason");
+}
+
+static void test_entries_for_cards(void **state)
+{
+	struct intended_at at = {"poll", "card", "client", "both", '4', true};
+	bool by_kernel;
+	char *reason, *got = intended_edit(path, &at, text, &reason, &by_kernel);
+
+	assert_string_equal(got, "second\nthird\nfourth\n");
+	assert_string_equal(reason, "a fifth reason");
+	free(got);
+	free(reason);
+	expect("card", "client", "both", text, text, NULL);
+	at.behaviour = "other"; /* those for all ports */
+	got = intended_edit(path, &at, text, &reason, &by_kernel);
+	assert_string_equal(got, "second\nthird\nfourth\n");
+	free(got);
+	free(reason);
 }
 
 static void test_nowhere_else(void **state)
@@ -108,16 +153,19 @@ static void test_what_died_or_changed_does_not_fit(void **state)
 
 static void test_without_a_file_nothing_fits(void **state)
 {
-	const struct intended_at at = {"poll", "ready", "client", "both", '4'};
+	const struct intended_at at = {"poll", "ready", "client", "both", '4', false};
+	bool by_kernel;
 	char *reason;
 
-	assert_null(intended_edit("/nowhere/intended.txt", &at, text, &reason));
+	assert_null(intended_edit("/nowhere/intended.txt", &at, text, &reason, &by_kernel));
 	assert_null(reason);
 }
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_the_entry_is_applied_where_it_says),
 	cmocka_unit_test(test_lines_for_one_family),
+	cmocka_unit_test(test_the_kernel_sees_frames_where_the_entry_says_so),
+	cmocka_unit_test(test_entries_for_cards),
 	cmocka_unit_test(test_nowhere_else),
 	cmocka_unit_test(test_what_died_or_changed_does_not_fit),
 	cmocka_unit_test(test_without_a_file_nothing_fits),

@@ -231,7 +231,7 @@ static void send_many_client(void)
 	b->msgs[1].msg_hdr.msg_iovlen = 2000;
 	SAY(sendmmsg(fd, b->msgs, N, 0));
 	SAY(sendmmsg(fd, b->msgs + 1, 1, 0));
-	meet();
+	arrive();
 	close(fd);
 }
 
@@ -241,7 +241,7 @@ static void counts_server(void)
 	char buf[100];
 
 	meet();
-	meet();
+	arrive();
 	while (recv(fd, buf, sizeof(buf), MSG_DONTWAIT) >= 0)
 		n++;
 	say("%d datagrams", n);

@@ -290,10 +290,25 @@ EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off
 	return at;
 }
 
+/* What the kernel's driver does not need: a program that closes all numbers must not find it. */
+static bool is_to_card(int fd)
+{
+	for (int mark = 1; mark < MARKS && fd >= 0; mark++) {
+		/* relaxed: a number that was closed meanwhile is none of the program's either */
+		if (__atomic_load_n(&card_of[mark], __ATOMIC_RELAXED) == fd + 1)
+			return true;
+	}
+	return false;
+}
+
 EXPORT int close(int fd)
 {
 	int mark = mark_of(fd), to = card(fd);
 
+	if (is_to_card(fd)) {
+		errno = EBADF;
+		return -1;
+	}
 	if (to >= 0) {
 		__atomic_store_n(&card_of[mark], 0, __ATOMIC_RELEASE); /* pairs with card() */
 		KERNEL(SYS_close, to);
