@@ -21,7 +21,7 @@
 
 #define PAGE 4096
 
-/* Two mapped pages, the second one read-only; then two unmapped ones. */
+/* Two pages, the second one read-only; then two that nobody may read. */
 static char *volatile page;
 static char *volatile fixed;
 static char *volatile hole;
@@ -35,7 +35,7 @@ static void map(void)
 	fixed = page + PAGE;
 	hole = page + 2 * PAGE;
 	mprotect(fixed, PAGE, PROT_READ);
-	munmap(hole, 2 * PAGE);
+	mprotect(hole, 2 * PAGE, PROT_NONE); /* nothing else is mapped there */
 }
 
 /* ---- TCP ------------------------------------------------------------------------------- */
