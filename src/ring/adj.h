@@ -23,7 +23,7 @@
  * (net.ipv4.neigh.default.unres_qlen_bytes).
  */
 #define ADJ_PENDING_MAX 277
-#define ADJ_MAX 1024	    /* beyond, none is made for a new sender; as the kernel's gc_thresh3 */
+#define ADJ_MAX 1024 /* beyond, none is made for a new sender; as the kernel's gc_thresh3 */
 
 struct ring;
 struct adj;
