@@ -374,6 +374,11 @@ sock_hold_mode(struct sock_ref ref, struct ring **ring, enum hold_mode mode)
 
 /* As sock_hold_mode(), out of line, in the thread mode of the process. */
 int sock_hold_cold(struct sock_ref ref, struct ring **ring);
+/*
+ * app, no ring held: as sock_hold_cold(), of a socket that is not exported; fetches it if it is, for as
+ * long as another process takes it in between.  Also an error of the fetch.
+ */
+int sock_hold_here(struct sock_ref ref, struct ring **ring);
 
 /* Control lock: stores the local address and port of the twin in so->local.  0 or -errno. */
 int sock_read_local(struct inet_sock *so);

@@ -8,6 +8,7 @@
 #include "base/image/sections.h"
 #include "sock/core/extra/xtreme.h"
 #include "sock/core/inet_sock.h"
+#include "sock/core/kind.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/poll_events.h"
 
@@ -76,6 +77,21 @@ int sock_hold_cold(struct sock_ref ref, struct ring **ring)
 		if (!sock_ref_valid(ref))
 			return sock_gone(ref);
 	}
+}
+
+int sock_hold_here(struct sock_ref ref, struct ring **ring)
+{
+	int rc = sock_hold_cold(ref, ring);
+
+	while (!rc && __builtin_expect(sock_is_exported(ref.sk), 0)) {
+		bool dontwait = __atomic_load_n(&ref.sk->nonblock, __ATOMIC_RELAXED);
+
+		ring_release_cold(*ring);
+		rc = sock_upcalls.fetch(ref, dontwait ? SHARE_FETCH_MAX : 0);
+		if (!rc)
+			rc = sock_hold_cold(ref, ring);
+	}
+	return rc;
 }
 
 bool sock_hold(struct sock_ref ref, struct ring **ring)

@@ -147,7 +147,7 @@ static int local_shutdown(struct sock_ref ref, int how)
 
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		return -EINVAL;
-	rc = sock_hold_cold(ref, &ring);
+	rc = sock_hold_here(ref, &ring);
 	if (rc)
 		return rc;
 	ring_poll(ring);
@@ -199,7 +199,7 @@ static int local_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 
 	if (cmd != FIONREAD && cmd != SIOCOUTQ && cmd != SIOCOUTQNSD && cmd != SIOCATMARK)
 		return SOCK_KERNEL;
-	rc = sock_hold_cold(ref, &ring);
+	rc = sock_hold_here(ref, &ring);
 	if (rc)
 		return rc;
 	if (!local_is_one(so) || !so->shm.established)

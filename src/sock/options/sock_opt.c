@@ -475,7 +475,7 @@ int sock_peer_name(struct sock_ref ref, bool (*has_peer)(struct inet_sock *so),
 	struct endpoint remote;
 	struct ring *ring;
 	bool connected;
-	int rc = sock_hold_cold(ref, &ring);
+	int rc = sock_hold_here(ref, &ring);
 
 	if (rc)
 		return rc;

@@ -28,7 +28,7 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		return -EINVAL;
-	rc = sock_hold_cold(ref, &ring);
+	rc = sock_hold_here(ref, &ring);
 	if (rc)
 		return rc;
 	if (how != SHUT_RD && sock_has_connection(so))
@@ -96,7 +96,7 @@ static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 
 	if (cmd != FIONREAD && cmd != SIOCOUTQ && cmd != SIOCOUTQNSD && cmd != SIOCATMARK)
 		return SOCK_KERNEL;
-	rc = sock_hold_cold(ref, &ring);
+	rc = sock_hold_here(ref, &ring);
 	if (rc)
 		return rc;
 	if (!sock_has_connection(so)) {

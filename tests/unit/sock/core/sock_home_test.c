@@ -4,6 +4,7 @@
 
 #include "ring/logic.h"
 #include "sock/core/inet_sock.h"
+#include "sock/core/kind.h"
 #include "tests/unit/sock/world.h"
 
 static struct tsock ts;
@@ -117,6 +118,40 @@ static void test_the_home_does_not_change_while_it_is_held(void **state)
 	}
 	pthread_join(thread, NULL);
 	assert_ptr_equal(tsock_home(&ts), home);
+}
+
+/* ---- a socket that another process has ------------------------------------------------- */
+
+static unsigned fetches, arrives_at; /* the fetch that brings it for good; 0: none */
+static nsec_t patience_of_fetch;
+
+int __wrap_share_fetch(struct sock_ref ref, nsec_t patience);
+
+int __wrap_share_fetch(struct sock_ref ref, nsec_t patience)
+{
+	patience_of_fetch = patience;
+	if (++fetches == arrives_at)
+		__atomic_fetch_and(&ref.sk->events, ~(uint32_t)SOCK_EXPORTED, __ATOMIC_RELAXED);
+	return arrives_at ? 0 : -EINTR;
+}
+
+static void test_a_socket_that_another_process_takes_in_between_is_fetched_again(void **state)
+{
+	struct ring *ring = NULL;
+
+	for (arrives_at = 0; arrives_at < 4; arrives_at++) {
+		__atomic_fetch_or(&ts.ref.sk->events, (uint32_t)SOCK_EXPORTED, __ATOMIC_RELAXED);
+		sock_set_nonblock(ts.ref, arrives_at & 1);
+		fetches = 0;
+		assert_int_equal(sock_hold_here(ts.ref, &ring), arrives_at ? 0 : -EINTR);
+		assert_int_equal(fetches, arrives_at ? arrives_at : 1);
+		assert_int_equal(patience_of_fetch, arrives_at & 1 ? SHARE_FETCH_MAX : 0);
+		if (arrives_at)
+			sock_release(ring);
+	}
+	assert_int_equal(sock_hold_here(ts.ref, &ring), 0);
+	assert_int_equal(fetches, 3); /* it is here */
+	sock_release(ring);
 }
 
 /* ---- rings ------------------------------------------------------------------------------ */
@@ -253,6 +288,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_a_thread_holds_one_ring_at_a_time),
 	CASE(test_a_home_is_referred_to),
 	CASE(test_the_home_does_not_change_while_it_is_held),
+	CASE(test_a_socket_that_another_process_takes_in_between_is_fetched_again),
 	CASE(test_rings_are_those_with_flows_and_the_home_once),
 	CASE(test_a_socket_with_many_rings_has_all),
 	CASE(test_the_twin_of_a_connection_does_not_matter),
