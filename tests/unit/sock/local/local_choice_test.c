@@ -122,7 +122,10 @@ static void test_another_namespace_is_not_asked(void **state)
 	assert_int_equal(status, 0);
 }
 
-/* The socket that gets a connection from there is that of the entry. */
+/*
+ * The socket that gets a connection from there is that of the entry.  The client closes first: TIME-WAIT
+ * of the other end would get the next connection from its port.
+ */
 static void connection_comes(int from, const struct local_entry *entry)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET,
@@ -134,6 +137,7 @@ static void connection_comes(int from, const struct local_entry *entry)
 	assert_int_equal(connect(from, (struct sockaddr *)&at, sizeof(at)), 0);
 	conn = accept(fds[entry->socket], NULL, NULL);
 	assert_true(conn >= 0);
+	close(from);
 	close(conn);
 }
 
@@ -147,7 +151,6 @@ static void test_the_choice_of_a_listener_is_that_of_the_kernel(void **state)
 
 		assert_non_null(one);
 		connection_comes(client, one);
-		close(client);
 	}
 	end_share();
 }
