@@ -10,6 +10,7 @@
 	NAME		one of the functions below
 """
 import errno
+import select
 import struct
 import sys
 from socket import *
@@ -82,7 +83,7 @@ def server(port):
 
 
 def reasons():
-    """A socket for each rule of reason_test.sh, kept until our input ends."""
+    """A socket for each rule of reason_test.sh, kept until our input ends; a connection may come."""
     kept = [new(SOCK_DGRAM), new(SOCK_DGRAM), new(SOCK_STREAM), new(SOCK_STREAM), new(SOCK_STREAM), new(SOCK_DGRAM),
             new(SOCK_DGRAM), new(SOCK_DGRAM), new(SOCK_DGRAM)]
     kept[0].bind((HERE, 6000))
@@ -97,8 +98,9 @@ def reasons():
     kept[7].connect((SLOW_THERE, 7000))
     kept[8].bind((HERE, 6008))
     print("ready", *(s.fileno() for s in kept), flush=True)
-    accepted = kept[3].accept()[0]
-    print("accepted", accepted.fileno(), flush=True)
+    if kept[3] in select.select([kept[3], sys.stdin], [], [])[0]:
+        kept.append(kept[3].accept()[0])
+        print("accepted", kept[-1].fileno(), flush=True)
     sys.stdin.read()
 
 
