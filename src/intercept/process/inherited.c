@@ -303,8 +303,7 @@ EARLY_CODE static char *write_some(char *at, const char *end, id_fn id_of, bool 
 		struct sock_ref ref = fd_get_wiped(fd);
 		uint64_t id;
 
-		if (!ref.sk || ref.sk->type == SOCK_TYPE_EPOLL ||
-		    closing != ((sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC) != 0))
+		if (!ref.sk || ref.sk->type == SOCK_TYPE_EPOLL || closing != exec_closes(fd))
 			continue;
 		id = id_of(ref);
 		if (id)
@@ -473,8 +472,7 @@ static bool mark_local(void)
 	for (int fd = fd_next(0); any && fd >= 0; fd = fd_next(fd + 1)) {
 		struct sock_ref ref = fd_get(fd);
 
-		if (ref.sk && ref.sk->type != SOCK_TYPE_EPOLL &&
-		    !(sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC))
+		if (ref.sk && ref.sk->type != SOCK_TYPE_EPOLL && !exec_closes(fd))
 			exec_local_stays(ref);
 	}
 	return any;

@@ -30,8 +30,7 @@ static struct sock_ref wanted_at(int fd)
 {
 	struct sock_ref none = {NULL, 0}, ref = sock_get(fd);
 
-	if (!ref.sk || sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC ||
-	    !exec_local_needs_relay(ref, fd <= STDERR_FILENO))
+	if (!ref.sk || exec_closes(fd) || !exec_local_needs_relay(ref, fd <= STDERR_FILENO))
 		return none;
 	return ref;
 }

@@ -19,9 +19,18 @@
 #ifndef INTERCEPT_PROCESS_RELAY_H
 #define INTERCEPT_PROCESS_RELAY_H
 
+#include <fcntl.h>
 #include <stdbool.h>
 
+#include "base/sys.h"
+
 /* ---- relay.c ------------------------------------------------------------------------- */
+
+/* any: does exec close fd? */
+static inline bool exec_closes(int fd)
+{
+	return sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC;
+}
 
 /*
  * This process is about to execute a program that cannot have local connections.  Starts a relay for

@@ -166,7 +166,7 @@ void relay_shared(void)
 	for (int fd = fd_next(0); fd >= 0; fd = fd_next(fd + 1)) {
 		struct sock_ref ref = sock_get(fd);
 
-		if (ref.sk && exec_local_is_shared(ref, !(sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC)))
+		if (ref.sk && exec_local_is_shared(ref, !exec_closes(fd)))
 			(void)relay_pass(fd);
 	}
 }
@@ -201,8 +201,9 @@ void relay_waiting(void)
 	for (int fd = fd_next(0); fd >= 0; fd = fd_next(fd + 1)) {
 		struct sock_ref ref = sock_get(fd);
 
-		while (ref.sk && !(sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC) &&
-		       exec_local_take_waiting(ref, &w))
+		if (!ref.sk || exec_closes(fd))
+			continue;
+		while (exec_local_take_waiting(ref, &w))
 			add_waiting(&s, &w);
 	}
 	good = s.n && start_relay(&s);

@@ -29,10 +29,8 @@
  */
 static struct channel *heir_of(struct inet_sock *so)
 {
-	struct channel *up = share_process.up;
-
-	if (up && channel_holds(up, so->id))
-		return up;
+	if (share_parent_holds(so))
+		return share_process.up;
 	return so->inet == INET_LOCAL ? share_other_holder(so, NULL) : NULL;
 }
 

@@ -152,11 +152,6 @@ bool exec_local_needs_relay(struct sock_ref ref, bool shared)
 	return needs;
 }
 
-static bool parent_holds(const struct inet_sock *so)
-{
-	return share_process.up && channel_holds(share_process.up, so->id);
-}
-
 bool exec_local_is_shared(struct sock_ref ref, bool stays)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -166,7 +161,7 @@ bool exec_local_is_shared(struct sock_ref ref, bool stays)
 		return false;
 	share_init();
 	is = sock_ref_valid(ref) && so->verdict == VERDICT_LOCAL &&
-	     share_other_holder(so, share_process.up) && (stays || parent_holds(so));
+	     share_other_holder(so, share_process.up) && (stays || share_parent_holds(so));
 	control_unlock();
 	return is;
 }
@@ -217,7 +212,7 @@ bool exec_local_take_waiting(struct sock_ref listener, struct local_waiting *w)
 	if (!control_lock())
 		return false;
 	if (sock_ref_valid(listener) && so->inet == INET_LISTEN && so->listen.local &&
-	    !parent_holds(so) && local_available()) {
+	    !share_parent_holds(so) && local_available()) {
 		local_listen_stop(so);
 		while (!taken && (child = pop_waiting(so)))
 			taken = pack_waiting(child, w);

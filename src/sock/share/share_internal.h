@@ -48,6 +48,13 @@ struct share_process {
 
 extern struct share_process share_process;
 
+/* Control lock: does the parent hold so, too? */
+static inline bool share_parent_holds(const struct inet_sock *so)
+{
+	control_assert_held();
+	return share_process.up && channel_holds(share_process.up, so->id);
+}
+
 /* ---- share.c ----------------------------------------------------------------------- */
 
 /* Initialises the lists of share_process, once. */

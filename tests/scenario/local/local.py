@@ -21,17 +21,9 @@ import sys
 import threading
 import time
 
+from streams import read_all
+
 HOST = "127.0.0.1"
-
-
-def read_all(sock, n):
-    data = b""
-    while len(data) < n:
-        more = sock.recv(n - len(data))
-        if not more:
-            break
-        data += more
-    return data
 
 
 def echo_all(sock):

@@ -13,7 +13,7 @@ netns_pair ""
 port=7000
 export VMA_LOCAL=1
 # Anybody can read them here.
-mkdir $netns_tmp/all && cp "$lib" tests/scenario/local/local.py $netns_tmp/all/ && chmod -R a+rX $netns_tmp
+mkdir $netns_tmp/all && cp "$lib" tests/scenario/local/{local,streams}.py $netns_tmp/all/ && chmod -R a+rX $netns_tmp
 lib=$netns_tmp/all/libvma.so
 ends() { echo /usr/bin/python3 $netns_tmp/all/local.py "$@"; }
 
