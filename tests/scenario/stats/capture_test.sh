@@ -41,8 +41,10 @@ tell() {
 	await 30 eval "((\$(grep -c '^done $*' $log) > before))"
 }
 
-# capture FILE ARG...: in the background, until `stop`; returns when frames are captured.
+# capture FILE ARG...: in the background, until `stop`; returns when frames are captured. The process
+# ends a capture some milliseconds after its tool.
 capture() {
+	await 30 eval '! captures' || return
 	"$vma" capture $pid -w "$@" 2> $netns_tmp/said &
 	tool=$!
 	await 30 eval 'captures || is_gone $tool' && ! is_gone $tool
@@ -162,6 +164,7 @@ tool=$!
 check "a duration" await 30 is_gone $tool
 wait $tool
 check "... status" is $? 0
+await 30 eval '! captures' || die "the last capture does not end"
 "$vma" capture $pid -w - -c 6 udp 2> $netns_tmp/said | tcpdump -nr - > $netns_tmp/read 2> /dev/null &
 tool=$!
 await 30 captures
@@ -170,7 +173,7 @@ check "standard output" await 30 eval '(($(grep -c 10.9.0.2.7000 $netns_tmp/read
 wait $tool
 timeout -s KILL 30 "$vma" capture $pid -w - 2> $netns_tmp/said | true
 check "nobody reads: it ends" test "${PIPESTATUS[0]}" -ne 137
-check "... and captures nothing" eval '! captures'
+check "... and captures nothing" await 30 eval '! captures'
 
 # ---- several tools, and how they end ----
 check "a first one" capture $file
