@@ -253,6 +253,19 @@ static void show_drops(const struct ring *ring)
 	}
 }
 
+static void show_fds(void)
+{
+	char path[32], to[128];
+	ssize_t n;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, to, sizeof(to));
+		if (n > 0)
+			fprintf(stderr, "descriptor %d: %.*s\n", fd, (int)n, to);
+	}
+}
+
 void loop_net_show(void)
 {
 	for (unsigned i = 0; i < rings_count(); i++) {
@@ -279,8 +292,10 @@ void loop_net_finish(void)
 	}
 	NET_CHECK(!loop_port_leaked());
 	/* The internal thread may be reading a file. */
-	if (!NET_WAIT(count_fds() == fds_before, 5000))
+	if (!NET_WAIT(count_fds() == fds_before, 5000)) {
+		show_fds();
 		NET_CHECK_EQ(count_fds(), fds_before);
+	}
 	sock_exit();
 }
 
