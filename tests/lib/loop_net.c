@@ -101,16 +101,29 @@ void loop_net_enter(void)
 
 static int fds_before;
 
+static void show_fd(int dir, const char *name)
+{
+	char what[128];
+	ssize_t n = readlinkat(dir, name, what, sizeof(what));
+
+	fprintf(stderr, "descriptor %s: %.*s\n", name, n > 0 ? (int)n : 0, what);
+}
+
 /* Descriptors of the library have high numbers: they are counted separately. */
-static int count_fds(void)
+static int count_fds(bool show)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *entry;
 	int n = 0;
 
 	NET_CHECK(dir);
-	while ((entry = readdir(dir)))
-		n += entry->d_name[0] != '.' && !sys_fd_is_hidden(atoi(entry->d_name));
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' || sys_fd_is_hidden(atoi(entry->d_name)))
+			continue;
+		if (show)
+			show_fd(dirfd(dir), entry->d_name);
+		n++;
+	}
 	closedir(dir);
 	return n;
 }
@@ -133,7 +146,7 @@ void loop_net_start(void)
 	fake_link_set_mtu(loop_port_mtu);
 	sock_init(&hooks);
 	rings_init(kinds);
-	fds_before = count_fds();
+	fds_before = count_fds(false);
 }
 
 /* What intercept does. */
@@ -154,7 +167,7 @@ static void in_child(void)
 	sock_fork_child();
 	signals_unblock();
 	loop_port_forget();
-	fds_before = count_fds();
+	fds_before = count_fds(false);
 }
 
 void loop_net_follow_forks(void)
@@ -184,7 +197,7 @@ void loop_net_close_inherited(void)
 		if (!sys_fd_is_hidden(fd))
 			close(fd);
 	}
-	fds_before = count_fds();
+	fds_before = count_fds(false);
 }
 
 unsigned loop_net_moves(void)
@@ -253,19 +266,6 @@ static void show_drops(const struct ring *ring)
 	}
 }
 
-static void show_fds(void)
-{
-	char path[32], to[128];
-	ssize_t n;
-
-	for (int fd = 0; fd < 1024; fd++) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		n = readlink(path, to, sizeof(to));
-		if (n > 0)
-			fprintf(stderr, "descriptor %d: %.*s\n", fd, (int)n, to);
-	}
-}
-
 void loop_net_show(void)
 {
 	for (unsigned i = 0; i < rings_count(); i++) {
@@ -292,10 +292,8 @@ void loop_net_finish(void)
 	}
 	NET_CHECK(!loop_port_leaked());
 	/* The internal thread may be reading a file. */
-	if (!NET_WAIT(count_fds() == fds_before, 5000)) {
-		show_fds();
-		NET_CHECK_EQ(count_fds(), fds_before);
-	}
+	if (!NET_WAIT(count_fds(false) == fds_before, 5000))
+		NET_CHECK_EQ(count_fds(true), fds_before);
 	sock_exit();
 }
 

@@ -277,6 +277,11 @@ netns_exec() {
 	exec "${enter[@]}" taskset -c "$cpus" "${around[@]}" env "${with[@]}" "$@"
 }
 
+# netns_tcp_ended NAMESPACE: each of its kernel's connections has ended, and both ends know it.
+netns_tcp_ended() {
+	[[ ! $(in_ns "$1" ss -Htan exclude listening exclude time-wait) ]]
+}
+
 # netns_counters NAMESPACE COUNTER...: values on one line, named as in nstat.
 netns_counters() {
 	in_ns "$1" awk -v want="${*:2}" '

@@ -39,6 +39,7 @@ closed_are_not_left() {
 
 	netns_spawn $netns_tmp/answer s "$lib" python3 $script answer $netns_server 7000 || return 1
 	netns_run c "" python3 $script visit $netns_server 7000 20 || return 1
+	await 30 netns_tcp_ended c || return 1 # the server has the last FIN
 	netns_kill $spawned
 	vma_env+=(VMA_TRACELEVEL=debug VMA_LOG_FILE=$log)
 	mute 7001

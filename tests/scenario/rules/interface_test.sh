@@ -25,21 +25,20 @@ serve() {
 	netns_spawn $netns_tmp/serve c "$lib" "$probe" serve udp:7001:recv tcp:7001:recv || die "no server"
 }
 
-# sees INTERFACE: does the kernel of c see what its peer asks there?
+# sees INTERFACE: does the kernel of c see what its peer asks there? When it returns, the server knows that
+# the connection has ended, as it answers datagrams behind the last ACK. If it were killed before that,
+# the next server would probe the connection through the kernel (sock/tcp/tcp_left.h).
 sees() {
 	local to=10.9.0.1 before after
 
 	[[ $1 == v0 ]] || to=10.9.1.1
 	before=$(netns_counters c UdpInDatagrams TcpInSegs)
 	netns_run s "" "$probe" ask tcp $to 7001 10 | grep -q 'answers$' || die "no answers by $1"
-	await 30 is_quiet || die "a connection does not end"
+	await 30 netns_tcp_ended s || die "a connection does not end"
 	netns_run s "" "$probe" ask udp $to 7001 10 | grep -q 'answers$' || die "no answers by $1"
 	after=$(netns_counters c UdpInDatagrams TcpInSegs)
 	[[ $before != "$after" ]] && echo "     datagrams and segments in the kernel: $before, then $after"
 }
-# The last ACK is on its way, and the server has it when it answers a datagram. If it were killed before
-# that, the next server would probe its connection through the kernel (sock/tcp/tcp_left.h).
-is_quiet() { [[ ! $(in_ns s ss -Htan exclude listening exclude time-wait) ]]; }
 has_xdp() { netns_has_xdp c "$1"; }
 not() { ! "$@"; }
 

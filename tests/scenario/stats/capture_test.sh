@@ -41,10 +41,14 @@ tell() {
 	await 30 eval "((\$(grep -c '^done $*' $log) > before))"
 }
 
-# capture FILE ARG...: in the background, until `stop`; returns when frames are captured. The process
-# ends a capture some milliseconds after its tool.
+# The process ends a capture some milliseconds after its tool.
+ends() {
+	await 30 eval '! captures'
+}
+
+# capture FILE ARG...: in the background, until `stop`; returns when frames are captured.
 capture() {
-	await 30 eval '! captures' || return
+	ends || return
 	"$vma" capture $pid -w "$@" 2> $netns_tmp/said &
 	tool=$!
 	await 30 eval 'captures || is_gone $tool' && ! is_gone $tool
@@ -118,7 +122,7 @@ check "... UDP" tell udp 500
 check "... TCP" tell tcp 60
 settle
 check "... ends with SIGINT" stop
-check "... and the process has nothing left of it" await 30 eval '! captures'
+check "... and the process has nothing left of it" ends
 n=$(check_file packets $file)
 peer_done $netns_tmp/peer.pcap $n
 check "frame by frame what the peer saw" check_file same $file $netns_tmp/peer.pcap 10.9.0.1
@@ -164,7 +168,7 @@ tool=$!
 check "a duration" await 30 is_gone $tool
 wait $tool
 check "... status" is $? 0
-await 30 eval '! captures' || die "the last capture does not end"
+ends || die "the last capture does not end"
 "$vma" capture $pid -w - -c 6 udp 2> $netns_tmp/said | tcpdump -nr - > $netns_tmp/read 2> /dev/null &
 tool=$!
 await 30 captures
@@ -173,7 +177,7 @@ check "standard output" await 30 eval '(($(grep -c 10.9.0.2.7000 $netns_tmp/read
 wait $tool
 timeout -s KILL 30 "$vma" capture $pid -w - 2> $netns_tmp/said | true
 check "nobody reads: it ends" test "${PIPESTATUS[0]}" -ne 137
-check "... and captures nothing" await 30 eval '! captures'
+check "... and captures nothing" ends
 
 # ---- several tools, and how they end ----
 check "a first one" capture $file
@@ -184,7 +188,7 @@ check "... the first one does not notice" stop
 check "... at all" is "$(check_file packets $file)" 20
 capture $file
 netns_kill $tool
-check "killed: the capture ends by itself" await 30 eval '! captures'
+check "killed: the capture ends by itself" ends
 check "... and the process goes on" tell udp 10
 capture $file -B 128
 kill -STOP $tool
