@@ -468,11 +468,12 @@ sockperf_is_ready() {
 	grep -q 'to block on socket' "$1" || ! kill -0 $sockperf_server
 }
 
-# Tells the server to end: it reports the number of received messages. Returns its status, or 137
-# with the places where its threads are.
+# Tells the server to end, when it has read what its clients sent: it reports the number of received
+# messages. Returns its status, or 137 with the places where its threads are.
 sockperf_stop() {
-	local pid=$sockperf_server
+	local pid=$sockperf_server asleep=0 began=
 
+	await 30 sockperf_is_through $pid
 	kill -INT $pid 2> /dev/null
 	await 30 is_gone $pid || {
 		netns_where $pid >&2
@@ -480,6 +481,24 @@ sockperf_stop() {
 	}
 	wait $pid 2> /dev/null
 }
+
+# Its clients have ended: has the server, too, come to the end of what they sent? Its threads sleep in
+# three looks, or have polled for 30 ms of processor time. A signal before that cuts off messages; and
+# one between sockperf's look at its flag and accept() (it allocates 128 KiB there) is lost: it then
+# waits for a connection for ever.
+sockperf_is_through() {
+	local task stat ns ran=0
+
+	asleep=$((asleep + 1))
+	for task in "/proc/$1/task/"*; do
+		read -r stat < "$task/stat" || continue
+		read -r ns _ < "$task/schedstat" || continue
+		ran=$((ran + ns))
+		[[ ${stat##*) } == S* ]] || asleep=0
+	done
+	began=${began:-$ran}
+	((asleep >= 3 || ran - began >= 30000000)) || is_gone "$1"
+} 2> /dev/null
 
 # netns_where PID: prints where each of its threads is.
 netns_where() {
