@@ -55,8 +55,8 @@ void channel_destroy(struct channel *ch)
 {
 	struct list *link;
 
-	while ((link = list_pop_front(&ch->wants)))
-		mem_free(container_of(link, struct want, link));
+	while (!list_empty(&ch->wants))
+		channel_want_end(container_of(ch->wants.next, struct want, link));
 	while ((link = list_pop_front(&ch->unsent))) {
 		struct unsent *u = container_of(link, struct unsent, link);
 
@@ -163,17 +163,33 @@ bool channel_relay(struct channel *from, struct channel *to)
 	return rc == 0;
 }
 
-void channel_note_request(struct channel *ch, uint64_t id)
+struct want *channel_want(const struct channel *ch, uint64_t id)
 {
-	struct want *want;
-
 	list_for_each(link, &ch->wants) {
-		if (container_of(link, struct want, link)->id == id)
-			return;
+		struct want *want = container_of(link, struct want, link);
+
+		if (want->id == id)
+			return want;
 	}
-	want = mem_alloc(sizeof(*want));
-	if (!want)
-		return; /* no memory: the request gets no answer */
+	return NULL;
+}
+
+void channel_note_request(struct channel *ch, uint64_t id, int twin)
+{
+	struct want *want = channel_want(ch, id) ? NULL : mem_alloc(sizeof(*want));
+
+	if (!want) { /* no memory: the request gets no answer */
+		sys_close_fd(&twin);
+		return;
+	}
 	want->id = id;
+	want->twin = twin;
 	list_push_back(&ch->wants, &want->link);
+}
+
+void channel_want_end(struct want *want)
+{
+	list_remove(&want->link);
+	sys_close_fd(&want->twin);
+	mem_free(want);
 }

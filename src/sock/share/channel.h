@@ -49,6 +49,7 @@ struct channel {
 struct want {
 	struct list link;
 	uint64_t id;
+	int twin; /* of the other end's socket; -1: none came */
 };
 
 /*
@@ -88,7 +89,14 @@ static inline bool channel_holds(const struct channel *ch, uint64_t id)
 	return (ch->only ? id == ch->only : id <= ch->last_id) && !idset_has(&ch->closed, id);
 }
 
-/* Adds id to ch->wants, once.  Without memory the request is lost. */
-void channel_note_request(struct channel *ch, uint64_t id);
+/*
+ * Adds id to ch->wants, once.  Consumes twin, what came with the request, or -1.  Without memory
+ * the request is lost.
+ */
+void channel_note_request(struct channel *ch, uint64_t id, int twin);
+/* The request of the other end for id; NULL: there is none. */
+struct want *channel_want(const struct channel *ch, uint64_t id);
+/* The request is answered: the end of want. */
+void channel_want_end(struct want *want);
 
 #endif

@@ -35,7 +35,7 @@ enum message_kind {
 /*
  * MESSAGE_NACK: a later import would fail, too, so the owner is to hand the connection over
  * to the kernel. The sender's twin comes with the message, for an owner whose program
- * closed its own.
+ * closed its own; and with MESSAGE_REQUEST, for a process between that has closed its own.
  */
 #define MESSAGE_FLAG_UNABLE 1u
 #define MESSAGE_FLAG_LAST 1u   /* MESSAGE_OFFER: the sender closed it, as all behind it did */

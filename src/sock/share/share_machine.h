@@ -70,7 +70,7 @@ struct share_sink;
  * call shared_left(), the others call nothing of the machine.
  */
 struct share_sink_ops {
-	/* Sends a message; EXPORT and NACK with UNABLE get their descriptor here. */
+	/* Sends a message; EXPORT, REQUEST, and NACK with UNABLE get their descriptor here. */
 	void (*send)(struct share_sink *sink, struct channel *ch, enum message_kind kind,
 		     uint64_t id, uint64_t flags);
 	/* A holder that is not in sink->channels: a message of unix(7) in transit.  NULL: none. */

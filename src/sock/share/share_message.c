@@ -84,7 +84,8 @@ bool share_act(struct channel *ch, const struct message *message, int memfd)
 	}
 	switch (message->kind) {
 	case MESSAGE_REQUEST:
-		channel_note_request(ch, message->id);
+		channel_note_request(ch, message->id, memfd);
+		memfd = -1;
 		break;
 	case MESSAGE_PENDING:
 		share_on_pending(ch, message, &memfd);

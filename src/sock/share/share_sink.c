@@ -27,16 +27,30 @@ static struct inet_sock *sock_of(struct shared *s)
 
 /* ---- in general ------------------------------------------------------------------------ */
 
+/* Our twin; if our program has closed it, that of a process for which it is requested. */
+static int twin_for(const struct inet_sock *so)
+{
+	int twin = sock_twin(&so->sk);
+
+	list_for_each(link, &share_process.channels) {
+		const struct want *want =
+			twin < 0 ? channel_want(container_of(link, struct channel, link), so->id)
+				 : NULL;
+
+		twin = want ? want->twin : twin;
+	}
+	return twin;
+}
+
 static int fd_of(uint64_t id, enum message_kind kind, uint64_t flags)
 {
-	struct inet_sock *so;
+	bool twin = kind == MESSAGE_REQUEST ||
+		    (kind == MESSAGE_NACK && flags & MESSAGE_FLAG_UNABLE);
+	struct inet_sock *so = twin || kind == MESSAGE_EXPORT ? share_find(id) : NULL;
 	int fd = -1;
 
-	if (kind != MESSAGE_EXPORT && !(kind == MESSAGE_NACK && flags & MESSAGE_FLAG_UNABLE))
-		return -1;
-	so = share_find(id);
-	if (so)
-		fd = kind == MESSAGE_EXPORT ? so->sharing->memfd : sock_twin(&so->sk);
+	if (so && (!twin || !share_is_member(so)))
+		fd = twin ? twin_for(so) : so->sharing->memfd;
 	return fd < 0 ? -1 : sys_fd_copy(fd);
 }
 
@@ -444,8 +458,7 @@ bool share_serve_requests(struct channel *ch)
 
 		if (!serve(ch, want->id))
 			continue;
-		list_remove(link);
-		mem_free(want);
+		channel_want_end(want);
 	}
 	return list_empty(&ch->wants);
 }

@@ -291,12 +291,16 @@ static void test_a_request_is_noted_once(void **state)
 
 	make_channels(0, 0);
 	for (int i = 0; i < 3; i++) {
-		channel_note_request(ends[0], 8);
-		channel_note_request(ends[0], 2);
+		channel_note_request(ends[0], 8, -1);
+		channel_note_request(ends[0], 2, -1);
 	}
 	list_for_each(link, &ends[0]->wants)
 		assert_int_equal(container_of(link, struct want, link)->id, n++ ? 2 : 8);
 	assert_int_equal(n, 2);
+	assert_null(channel_want(ends[0], 7));
+	channel_want_end(channel_want(ends[0], 8));
+	assert_null(channel_want(ends[0], 8));
+	assert_int_equal(channel_want(ends[0], 2)->id, 2);
 	drop_end(0);
 	drop_end(1);
 }

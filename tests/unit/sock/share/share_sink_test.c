@@ -142,7 +142,7 @@ static int take_export(void)
 	int bytes;
 
 	WORLD_LOCKED({
-		channel_note_request(channel, id);
+		channel_note_request(channel, id, -1);
 		share_find(id)->sharing ? share_find(id)->sharing->shared.arrived = 0 : 0;
 		served = share_serve_requests(channel);
 	});
@@ -177,10 +177,19 @@ static void request_at(nsec_t at)
 	});
 }
 
+/* The next message has the twin: the file that is open as fd. */
+static void expect_twin(enum message_kind kind, uint64_t flags, int fd)
+{
+	int twin = expect_with(kind, id, flags);
+
+	assert_int_equal(sys_socket_cookie(twin), sys_socket_cookie(fd));
+	sys_close_fd(&twin);
+}
+
 static void request(void)
 {
 	request_at(0);
-	expect(MESSAGE_REQUEST, id, 0);
+	expect_twin(MESSAGE_REQUEST, 0, child.fd);
 }
 
 /* It comes with these bytes, which are consumed. */
@@ -221,7 +230,7 @@ static void test_an_early_request_is_kept_and_answered_later(void **state)
 
 	WORLD_LOCKED({
 		note_arrived(clock_now() + 60 * NSEC_PER_SEC);
-		channel_note_request(channel, id);
+		channel_note_request(channel, id, -1);
 		early = share_serve_requests(channel);
 		kept = !list_empty(&channel->wants);
 		again = share_serve(); /* something is left */
@@ -246,8 +255,8 @@ static void test_requests_do_not_wait_for_an_early_one(void **state)
 
 	WORLD_LOCKED({
 		note_arrived(clock_now() + 60 * NSEC_PER_SEC);
-		channel_note_request(channel, id);
-		channel_note_request(channel, other);
+		channel_note_request(channel, id, -1);
+		channel_note_request(channel, other, -1);
 		all = share_serve_requests(channel);
 		first = container_of(channel->wants.next, struct want, link)->id;
 		note_arrived(0);
@@ -282,7 +291,7 @@ static void test_a_request_that_is_not_due_is_sent_later_and_once(void **state)
 	assert_ptr_equal(only, &share_process.asking);
 	assert_true(left_over);
 	assert_true(none_left);
-	expect(MESSAGE_REQUEST, id, 0);
+	expect_twin(MESSAGE_REQUEST, 0, child.fd);
 	expect_nothing();
 	come_back(bytes);
 	talk();
@@ -374,28 +383,50 @@ static void test_bytes_of_nobody_are_refused(void **state)
 	talk();
 }
 
+/* The other process has it, with bytes that are unread. */
+static int give_away_unread(void)
+{
+	assert_int_equal(tsock_send(&client, "unread", 6, 0), 6);
+	assert_true(NET_WAIT(sock_events(child.ref.sk) & EPOLLIN, WORLD_WAIT));
+	return give_away();
+}
+
+/* It comes, and there is no memory for what is unread. */
+static void come_in_vain(int bytes)
+{
+	int before = params.rx_bufs;
+	bool acted;
+
+	params.rx_bufs = 0;
+	acted = act(MESSAGE_EXPORT, id, 0, bytes);
+	params.rx_bufs = before;
+	assert_true(acted);
+}
+
 /* It cannot be imported: the owner gets the twin, to hand it over. */
 static void test_the_owner_gets_the_twin_of_what_cannot_be_imported(void **state)
 {
-	int before = params.rx_bufs, bytes, twin;
-	bool acted;
+	int bytes = give_away_unread();
 
-	assert_int_equal(tsock_send(&client, "unread", 6, 0), 6);
-	assert_true(NET_WAIT(sock_events(child.ref.sk) & EPOLLIN, WORLD_WAIT));
-	bytes = give_away();
 	request();
-	params.rx_bufs = 0; /* no memory for what is unread */
-	acted = act(MESSAGE_EXPORT, id, 0, sys_fd_copy(bytes));
-	params.rx_bufs = before;
-	assert_true(acted);
-	twin = expect_with(MESSAGE_NACK, id, MESSAGE_FLAG_UNABLE);
-	assert_int_equal(sys_socket_cookie(twin), sys_socket_cookie(child.fd));
-	sys_close_fd(&twin);
+	come_in_vain(sys_fd_copy(bytes));
+	expect_twin(MESSAGE_NACK, MESSAGE_FLAG_UNABLE, child.fd);
 	come_back(bytes);
 	world_expect(&child, "unread");
 }
 
 /* ---- kernel handover on behalf of another process --------------------------------------- */
+
+/* The process at the other end of a second channel takes part from now on, or the first one again. */
+static void swap_ends(struct channel *ends[2])
+{
+	struct channel *end_then = end, *channel_then = channel;
+
+	end = ends[0];
+	channel = ends[1];
+	ends[0] = end_then;
+	ends[1] = channel_then;
+}
 
 static bool is_connected(int fd)
 {
@@ -497,6 +528,35 @@ static void expect_refused(int stranger)
 	assert_true(unable(sys_fd_copy(file)));
 	expect(MESSAGE_TO_KERNEL, id, 0);
 	assert_false(is_kept());
+	close(file);
+}
+
+/*
+ * The program closed what another process owns, and a third one asks for it: only that one has the
+ * twin.
+ */
+static void test_a_process_between_passes_on_the_twin_of_the_one_that_asks(void **state)
+{
+	int bytes = give_away_unread(), file;
+	struct channel *others[2] = {end, channel};
+
+	lend();
+	file = close_child();
+	assert_true(is_kept());
+	assert_true(act(MESSAGE_REQUEST, id, 0, sys_fd_copy(file)));
+	WORLD_LOCKED({
+		share_find(id)->sharing->shared.ask_at = 0;
+		(void)share_serve_requests(channel);
+	});
+	swap_ends(others); /* the owner */
+	expect_twin(MESSAGE_REQUEST, 0, file);
+	come_in_vain(bytes);
+	expect_twin(MESSAGE_NACK, MESSAGE_FLAG_UNABLE, file);
+	assert_true(act(MESSAGE_TO_KERNEL, id, 0, -1));
+	assert_false(is_kept());
+	channel_destroy(end);
+	swap_ends(others);
+	expect(MESSAGE_TO_KERNEL, id, 0);
 	close(file);
 }
 
@@ -642,7 +702,7 @@ static void test_a_listener_that_others_join_is_looked_at(void **state)
 
 	for (unsigned i = 0; i < 2; i++) {
 		WORLD_LOCKED({
-			channel_note_request(channel, about);
+			channel_note_request(channel, about, -1);
 			(void)share_serve_requests(channel);
 			looking = __atomic_load_n(&share_process.looking, __ATOMIC_RELAXED);
 		});
@@ -661,7 +721,7 @@ static int withdraw_with(const char *text)
 	world_send(&sender, 0, ntohs(tsock_name(&udp).sin_port), text);
 	assert_true(NET_WAIT(world_queued(&udp, 1), WORLD_WAIT));
 	WORLD_LOCKED({
-		channel_note_request(channel, about);
+		channel_note_request(channel, about, -1);
 		(void)share_serve_requests(channel);
 	});
 	expect(MESSAGE_JOIN, about, 0);
@@ -814,6 +874,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_the_kernel_gets_a_closed_connection_in_the_twin_that_came),
 	CASE(test_what_the_kernel_serves_is_no_passed_connection_any_more),
 	CASE(test_nor_if_the_program_has_closed_it),
+	CASE(test_a_process_between_passes_on_the_twin_of_the_one_that_asks),
 	CASE(test_a_closed_connection_is_not_put_in_another_socket),
 	CASE(test_a_closed_connection_is_not_put_in_what_is_no_socket),
 	CASE(test_a_closed_connection_stays_if_no_twin_came),
