@@ -11,6 +11,7 @@ netns_enter "$self" "$@"
 needs ethtool ping tcpdump
 probe=$(netns_find_probe) || exit 1
 verbs=$(find_program tests/mlx5/verbs) || exit 1
+forks=$(find_program tests/mlx5/forks) || exit 1
 card_start
 
 # queue LOG KIND COUNT: starts a program with a queue pair for port 7000; $spawned is its process.
@@ -50,6 +51,8 @@ check "without the program so is the port" test "$(card_counter to_kernel)" -gt 
 check "a program without CAP_NET_RAW" test "$(
 	in_ns s setpriv --bounding-set=-net_raw "${card_env[@]}" "$verbs" echo $netns_server 7000 1 2>&1
 )" = "verbs: create_qp: Operation not permitted"
+
+check "children use it that are forked while another thread gives it commands" in_ns s "${card_env[@]}" "$forks"
 
 queue $log echo 1000 || cat $log
 netns_kill $spawned

@@ -123,6 +123,22 @@ static int card(int fd)
 
 /* ---- requests ----------------------------------------------------------------------------- */
 
+static void fork_begins(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void fork_is_over(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* Of the driver, no thread of the parent holds a lock in the child; so it is here. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(fork_begins, fork_is_over, fork_is_over);
+}
+
 /* One exchange; *fd: a descriptor that came with the answer, or -1.  0 or -1 with errno. */
 static int ask(int to, const struct card_request *request, const void *body, void *answer,
 	       size_t room, struct card_reply *reply, int *fd)
