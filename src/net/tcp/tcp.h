@@ -418,6 +418,11 @@ struct tcp_listener_ops {
 	bool (*has_room)(struct tcp_listener *l);
 	/* True if another handshake may begin, by tcp_syn_in_rate(). NULL: always. */
 	bool (*in_rate)(struct tcp_listener *l, nsec_t now);
+	/*
+	 * A segment other than SYN that belongs to no handshake.  True: it belongs to a connection
+	 * elsewhere, which has got it and answers it.  NULL: never.
+	 */
+	bool (*pass)(struct tcp_listener *l, const struct pkt *pkt);
 	/* Sends a segment to the remote endpoint; addresses as seen locally. */
 	int (*send)(struct tcp_listener *l, const struct endpoint *local,
 		    const struct endpoint *remote, const struct tcp_segment *seg);

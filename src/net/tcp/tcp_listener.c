@@ -229,6 +229,18 @@ static bool wants_ecn(const struct tcp_config *config, const struct pkt *syn)
 	       (syn->tcp_flags & (TCP_ECE | TCP_CWR)) == (TCP_ECE | TCP_CWR);
 }
 
+/* A segment without a handshake: its connection may be elsewhere. */
+static enum drop input_stray(struct tcp_listener *l, struct pkt *pkt, const struct endpoint *local,
+			     const struct endpoint *remote)
+{
+	if (l->ops->pass && l->ops->pass(l, pkt)) {
+		pkt_free(pkt);
+		return DROP_NONE;
+	}
+	send_reset(l, pkt, local, remote);
+	return DROP_NO_FLOW;
+}
+
 /* ---- SYN cookies -------------------------------------------------------------------- */
 
 static void send_cookie(struct tcp_listener *l, struct tcp_synreq *req, const struct pkt *pkt,
@@ -267,10 +279,8 @@ static enum drop input_cookie(struct tcp_listener *l, struct pkt *pkt, const str
 	opt.mss = tcp_cookie_check(l->cookie_secret, local, remote, pkt->seq - 1, iss, now);
 	if (!opt.mss && tcp_cookie_maybe(l->cookie_secret, local, remote, pkt->seq, iss, now))
 		return DROP_TCP_SEQ; /* the handshake's ACK was lost: the peer retransmits */
-	if (!opt.mss) {
-		send_reset(l, pkt, local, remote);
-		return DROP_NO_FLOW;
-	}
+	if (!opt.mss)
+		return input_stray(l, pkt, local, remote);
 	req.ts_offset = l->ops->start(l, local, remote, now).ts_offset;
 	config = config_for(l, &req);
 	if (opt.has_ts)
@@ -392,12 +402,11 @@ enum drop tcp_listener_input(struct tcp_listener *l, struct pkt *pkt, nsec_t now
 	if (req && !(flags & TCP_SYN))
 		return input_pending(l, req, pkt, now);
 	if (flags & TCP_RST) /* first: check for a RST */
-		return DROP_NO_FLOW;
+		return input_stray(l, pkt, &local, &remote);
 	if (flags & TCP_ACK) { /* second: check for an ACK */
 		if (l->cookie_secret && now < l->cookies_until && !(flags & TCP_SYN))
 			return input_cookie(l, pkt, &local, &remote, now);
-		send_reset(l, pkt, &local, &remote);
-		return DROP_NO_FLOW;
+		return input_stray(l, pkt, &local, &remote);
 	}
 	if (!(flags & TCP_SYN)) /* fourth: other data or control */
 		return DROP_TCP_STATE;

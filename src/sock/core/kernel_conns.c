@@ -6,12 +6,15 @@
 #include "base/log.h"
 #include "net/netlink/sock_diag.h"
 #include "sock/core/inet_sock.h"
+#include "sock/core/port/kernel_input.h"
 
 #define FIRST_LOOK (100 * NSEC_PER_MSEC) /* by then frames on their way to the kernel arrived */
 /* States of the kernel: TCP_ESTABLISHED to TCP_NEW_SYN_RECV without TIME_WAIT and LISTEN. */
 #define CONNECTED (0x1ffeu & ~(1u << 6) & ~(1u << 10))
 
 static bool any_begun; /* control lock: some listener has kernel_conns.since set, or may have */
+/* For listeners that give the kernel segments; holders use it while such a listener is at their ring. */
+static struct kernel_input input = KERNEL_INPUT_CLOSED;
 
 /* ---- what the kernel has --------------------------------------------------------------- */
 
@@ -38,20 +41,67 @@ int kernel_ports_read(uint64_t set[KERNEL_PORTS_WORDS])
 
 /* ---- listeners -------------------------------------------------------------------------- */
 
-void kernel_conns_begin(struct inet_sock *so)
+static void begin(struct inet_sock *so, bool passes)
 {
 	struct kernel_conns *conns = &so->listen.kernel;
 
-	control_assert_held();
 	conns->since = clock_now();
 	conns->look = conns->since + FIRST_LOOK;
 	any_begun = true;
+	for (struct list *link = so->flows.next; passes && link != &so->flows; link = link->next)
+		passes = kernel_input_open(&input, addr_is_v4(&sock_flow_of(link)->flow.key.local));
+	if (passes) /* release: pairs with kernel_conns_pass(), which uses input */
+		__atomic_store_n(&conns->passes, true, __ATOMIC_RELEASE);
 }
 
-/* The kernel has no connections any more: no frames of the listener are passed to it. */
+/* Do frames of the kernel's connections come by one of its flows? */
+static bool takes_conns(const struct inet_sock *so)
+{
+	list_for_each(link, &so->flows) {
+		const struct port_queue *q = ring_queue(sock_flow_of(link)->ring);
+
+		if (q && q->port->can.takes_conns)
+			return true;
+	}
+	return false;
+}
+
+void kernel_conns_begin(struct inet_sock *so)
+{
+	control_assert_held();
+	begin(so, takes_conns(so));
+}
+
+static void begin_at_port(struct inet_sock *so, void *arg)
+{
+	const struct inet_sock *conn = arg;
+
+	if (so->inet == INET_LISTEN && so->local.port == conn->local.port && takes_conns(so))
+		begin(so, true);
+}
+
+void kernel_conns_add(struct inet_sock *so)
+{
+	control_assert_held();
+	sock_each(begin_at_port, so);
+}
+
+bool kernel_conns_pass(const struct inet_sock *listener, const struct pkt *pkt)
+{
+	/* Pairs with begin(). */
+	return __atomic_load_n(&listener->listen.kernel.passes, __ATOMIC_ACQUIRE) &&
+	       kernel_input_send(&input, pkt, pkt->frame + pkt->l3, pkt->frame_len - pkt->l3);
+}
+
+/*
+ * The kernel has no connections any more: no frames of the listener are passed to it, by any holder
+ * who takes one of its rings after this.
+ */
 static void stop_passing(struct inet_sock *so)
 {
 	so->listen.kernel.since = 0;
+	/* relaxed: the holds below order it */
+	__atomic_store_n(&so->listen.kernel.passes, false, __ATOMIC_RELAXED);
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
 
@@ -118,5 +168,7 @@ void kernel_conns_look(nsec_t now)
 		return; /* the listeners are still due */
 	sock_each(look_at, &round);
 	any_begun = round.left;
+	if (!any_begun)
+		kernel_input_close(&input);
 	control_unlock();
 }

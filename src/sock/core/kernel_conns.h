@@ -3,9 +3,11 @@
  * Connections that the kernel has at the port of an accelerated listener.
  *
  * They are older than the listener's flows: they belong to a server that used the port before,
- * or to this one from the time when the kernel served it.  Without further measures they would
- * be reset.  So the port passes their frames to the kernel (port_ops.add_flow), which costs
- * time for each frame, and stops when the kernel has no connections at the port any more.
+ * or to this one from the time when the kernel served it.  Or they have gone to the kernel since.
+ * Without further measures they would be reset.  So the port passes their frames to the kernel
+ * (port_ops.add_flow); where it cannot (can.takes_conns), the listener gives the kernel each segment
+ * that belongs to nothing here.  This costs time for each frame, and stops when the kernel has no
+ * connections at the port any more.
  *
  * Role		control lock, except where a function says otherwise.
  * Lifetime	struct kernel_conns is embedded in a listener.
@@ -19,14 +21,23 @@
 #include "base/clock.h"
 
 struct inet_sock;
+struct pkt;
 
 struct kernel_conns {
 	nsec_t since; /* 0: the kernel has none */
 	nsec_t look;  /* when to ask the kernel again */
+	bool passes;  /* any, atomic: the listener gives the kernel segments */
 };
 
 /* A flow was added to the listener: the library receives its frames from now on. */
 void kernel_conns_begin(struct inet_sock *so);
+/* The kernel is about to get the connection so: listeners at its port give it its segments. */
+void kernel_conns_add(struct inet_sock *so);
+/*
+ * holder of a ring where the listener receives: a segment that belongs to nothing here.  True: the
+ * kernel has got it, and answers it.
+ */
+bool kernel_conns_pass(const struct inet_sock *listener, const struct pkt *pkt);
 /* Control lock: is it time to call kernel_conns_look()? */
 bool kernel_conns_due(nsec_t now);
 /* The internal thread, without the control lock: asks the kernel about listeners that are due. */

@@ -169,27 +169,16 @@ static int add_to_ring(struct sock_flow *f)
 	return rc;
 }
 
-/* Would the port also take frames of connections that the kernel has at the listener's port? */
-static bool takes_kernels(const struct inet_sock *so, const struct ring *ring)
-{
-	uint64_t ports[KERNEL_PORTS_WORDS];
-	const struct port_queue *q = ring_queue(ring);
-
-	return so->inet == INET_LISTEN && q && q->port->can.takes_conns &&
-	       (kernel_ports_read(ports) || kernel_ports_has(ports, so->local.port));
-}
-
 static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
 		    const struct mcast_part *part, struct sock_flow **flow)
 {
 	const struct sock_kind *kind = sock_kind_of(so);
 	struct sock_match *match = mem_zalloc(sizeof(*match));
 	struct sock_flow *f;
-	int rc = match ? -EBUSY : -ENOMEM;
+	int rc = -ENOMEM;
 
-	if (!match || takes_kernels(so, ring))
-		goto free_flow;
-	rc = -ENOMEM;
+	if (!match)
+		return rc;
 	f = &match->f;
 	f->flow.key = *key;
 	f->flow.deliver = sock_deliver_fn(kind);

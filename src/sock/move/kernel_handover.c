@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "net/tcp/tcp_handover.h"
+#include "sock/core/kernel_conns.h"
+#include "sock/core/port/kernel_input.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/move/move.h"
@@ -174,6 +176,7 @@ static int kernel_handover_connection(struct inet_sock *so)
 
 	sock_move_settle(so);
 	sock_twin_prepare(so);
+	kernel_conns_add(so);
 	rc = sock_hold_cold(sock_ref_of(so), &ring);
 	if (rc)
 		return rc;
@@ -222,82 +225,52 @@ static struct pkt *take_datagram(struct inet_sock *so)
 	return copy;
 }
 
-/* Raw sockets of both families, opened when a datagram needs one; -1: not so far. */
-struct raws {
-	int ipv4, ipv6;
-};
-
-#define NO_RAWS ((struct raws){-1, -1})
-
-static int raw_for(struct raws *raws, bool ipv4)
+/* The datagram arrives again for the twin; its checksum was checked. */
+static void send_to_twin(struct kernel_input *in, struct pkt *pkt)
 {
-	int *fd = ipv4 ? &raws->ipv4 : &raws->ipv6;
-
-	if (*fd < 0)
-		*fd = sys_socket(ipv4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
-	return *fd;
-}
-
-static void raws_close(struct raws *raws)
-{
-	sys_close_fd(&raws->ipv4);
-	sys_close_fd(&raws->ipv6);
-}
-
-/*
- * Sends the datagram to the twin as if it arrived again from its sender; its checksum was
- * checked.  The packets of these sockets contain the IP header.
- */
-static void send_to_twin(struct raws *raws, struct pkt *pkt)
-{
-	struct endpoint twin = frame_destination(pkt);
-	bool ipv4 = addr_is_v4(&twin.addr);
-	struct sockaddr_storage to;
-	socklen_t tolen = sizeof(to);
 	size_t len;
 	const void *packet = frame_udp_again(pkt, &len);
+	struct endpoint twin = frame_destination(pkt);
 
-	twin.port = 0;
-	if (addr_needs_scope(&twin.addr))
-		twin.scope = (uint32_t)pkt->ifindex;
-	endpoint_to_sockaddr(&twin, ipv4 ? AF_INET : AF_INET6, (struct sockaddr *)&to, &tolen);
-	sys_sendto(raw_for(raws, ipv4), packet, len, MSG_DONTWAIT, (struct sockaddr *)&to, tolen);
+	if (kernel_input_open(in, addr_is_v4(&twin.addr)))
+		(void)kernel_input_send(in, pkt, packet, len);
 	pkt_free(pkt);
 }
 
 /* Limited, because more may arrive meanwhile. */
-static void deliver_unread(struct inet_sock *so, struct raws *raws)
+static void deliver_unread(struct inet_sock *so, struct kernel_input *in)
 {
 	unsigned most = UNREAD_MAX;
 	struct pkt *pkt;
 
 	while (most-- && (pkt = take_datagram(so)))
-		send_to_twin(raws, pkt);
+		send_to_twin(in, pkt);
 }
 
 /*
  * The twin gets the unread datagrams before the kernel receives new ones; only frames that were on
  * their way to the ring when it lost the flow may change places with new ones.
  */
-static void begin_datagrams(struct inet_sock *so, struct raws *raws, struct rings_barrier *barrier)
+static void begin_datagrams(struct inet_sock *so, struct kernel_input *in,
+			    struct rings_barrier *barrier)
 {
-	deliver_unread(so, raws);
+	deliver_unread(so, in);
 	udp_cease_flows(so, barrier);
-	deliver_unread(so, raws);
+	deliver_unread(so, in);
 }
 
 static int kernel_handover_datagrams(struct inet_sock *so, enum verdict reason)
 {
 	struct rings_barrier barrier = {.n = 0};
-	struct raws raws = NO_RAWS;
+	struct kernel_input in = KERNEL_INPUT_CLOSED;
 	int rc;
 
-	begin_datagrams(so, &raws, &barrier);
+	begin_datagrams(so, &in, &barrier);
 	rings_barrier_wait(&barrier);
 	udp_drain_flows(so);
-	deliver_unread(so, &raws);
+	deliver_unread(so, &in);
 	rc = sock_leave(so, reason);
-	raws_close(&raws);
+	kernel_input_close(&in);
 	return rc;
 }
 
@@ -316,16 +289,16 @@ static bool has_unread(struct inet_sock *so)
 
 bool kernel_handover_begin_unread(struct inet_sock *so, struct rings_barrier *barrier)
 {
-	struct raws raws = NO_RAWS;
+	struct kernel_input in = KERNEL_INPUT_CLOSED;
 
 	control_assert_held();
 	control_assert_no_ring();
 	if (!sock_life_is(so, LIFE_RECEIVING) || !so->udp.connected || !has_unread(so))
 		return false;
-	if (raw_for(&raws, addr_is_v4(&so->remote.addr)) < 0)
+	if (!kernel_input_open(&in, addr_is_v4(&so->remote.addr)))
 		return false; /* this process can still read them */
-	begin_datagrams(so, &raws, barrier);
-	raws_close(&raws);
+	begin_datagrams(so, &in, barrier);
+	kernel_input_close(&in);
 	return true;
 }
 
@@ -345,14 +318,14 @@ bool kernel_handover_unread(struct inet_sock *so)
 
 void kernel_handover_begin(struct inet_sock *so, struct rings_barrier *barrier)
 {
-	struct raws raws = NO_RAWS;
+	struct kernel_input in = KERNEL_INPUT_CLOSED;
 
 	control_assert_held();
 	control_assert_no_ring();
 	if (so->inet != INET_UDP)
 		return;
-	begin_datagrams(so, &raws, barrier);
-	raws_close(&raws);
+	begin_datagrams(so, &in, barrier);
+	kernel_input_close(&in);
 }
 
 int kernel_handover(struct inet_sock *so, enum verdict reason)

@@ -317,6 +317,11 @@ static void shard_moved(struct tcp_listener *l, struct tcp_synreq *req)
 		req->expected = !ring_flow_expect_here(full_of(l)->shard.ring, &key);
 }
 
+static bool shard_pass(struct tcp_listener *l, const struct pkt *pkt)
+{
+	return kernel_conns_pass(full_of(l)->shard.so, pkt);
+}
+
 static const struct tcp_listener_ops shard_ops = {
 	.accept = shard_accept,
 	.alloc = mem_alloc,
@@ -326,6 +331,7 @@ static const struct tcp_listener_ops shard_ops = {
 	.free = mem_free,
 	.has_room = shard_has_room,
 	.in_rate = shard_in_rate,
+	.pass = shard_pass,
 	.send = shard_send,
 	.start = shard_start,
 };

@@ -109,6 +109,16 @@ static void op_free(void *ptr)
 	free(ptr);
 }
 
+/* Segments that belong to connections elsewhere, if there are any. */
+static bool elsewhere;
+static unsigned passes;
+
+static bool op_pass(struct tcp_listener *l, const struct pkt *pkt)
+{
+	passes += elsewhere;
+	return elsewhere;
+}
+
 static void op_began(struct tcp_listener *l, struct tcp_synreq *req)
 {
 	assert_false(req->expected);
@@ -143,6 +153,7 @@ static const struct tcp_listener_ops ops = {.accept = op_accept,
 					    .began = op_began,
 					    .ended = op_ended,
 					    .free = op_free,
+					    .pass = op_pass,
 					    .send = op_send,
 					    .start = op_start};
 
@@ -237,6 +248,39 @@ static void fill(nsec_t now)
 	for (uint16_t i = (uint16_t)listener.pending; i < BACKLOG; i++)
 		assert_int_equal(syn((uint16_t)(60000 + i), NULL, now), DROP_NONE);
 	assert_int_equal(listener.pending, BACKLOG);
+}
+
+/* ---- segments without a handshake ------------------------------------------------------- */
+
+static void test_what_belongs_elsewhere_is_passed_there(void **state)
+{
+	struct tcp_segment seg = {.seq = IRS + 1, .ack = 4711, .wnd = 5000};
+
+	for (unsigned i = 0; i < 3; i++) {
+		seg.flags = i == 1 ? TCP_RST : TCP_ACK;
+		/* Also while such a segment may be the answer to a cookie. */
+		listener.cookies_until = i == 2 ? NSEC_NEVER : 0;
+		answers = passes = 0;
+		elsewhere = true;
+		assert_int_equal(input(60000, seg, START), DROP_NONE);
+		assert_int_equal(passes, 1);
+		assert_int_equal(answers, 0);
+		elsewhere = false;
+		assert_int_equal(input(60000, seg, START), DROP_NO_FLOW);
+		assert_int_equal(answers, i == 1 ? 0 : 1);
+	}
+	assert_int_equal(answer.flags, TCP_RST);
+}
+
+static void test_a_handshake_does_not_belong_elsewhere(void **state)
+{
+	passes = 0;
+	elsewhere = true;
+	assert_int_equal(syn(60000, NULL, START), DROP_NONE);
+	assert_int_equal(ack(60000, START), DROP_NONE);
+	elsewhere = false;
+	assert_int_equal(accepts, 1);
+	assert_int_equal(passes, 0);
 }
 
 /* ---- the requests of a listener ------------------------------------------------------ */
@@ -724,6 +768,10 @@ static void test_a_peer_that_sends_no_data_is_forgotten(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup_teardown(test_what_belongs_elsewhere_is_passed_there, set_up,
+					tear_down),
+	cmocka_unit_test_setup_teardown(test_a_handshake_does_not_belong_elsewhere, set_up,
+					tear_down),
 	cmocka_unit_test_setup_teardown(test_a_handshake_is_known_until_it_is_complete, set_up,
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_handshakes_are_reset_at_the_end, set_up, tear_down),
