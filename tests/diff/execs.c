@@ -882,6 +882,34 @@ static void plain_shared_server(void)
 	close(fd);
 }
 
+/* ... while the server goes on listening, as it has for a while. */
+static void plain_served_server(void)
+{
+	int listener = tcp_listening(1), fd, pid;
+
+	let_pass(1500, "the library asks the kernel for older connections, and forgets them");
+	meet();
+	fd = (int)MUST(accept(listener, NULL, NULL));
+	pid = spawn(be_plain, &fd);
+	close(fd);
+	join(pid);
+	close(listener);
+}
+
+static void plain_served_client(void)
+{
+	struct sockaddr_in to = server_addr(1);
+	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+
+	meet();
+	MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	for (int i = 0; i < 3; i++)
+		ping(fd, "hello");
+	SAY(shutdown(fd, SHUT_WR));
+	expect_end(fd);
+	close(fd);
+}
+
 static int accept_and_execute(void *arg)
 {
 	int fd = accept(*(int *)arg, NULL, NULL);
@@ -966,6 +994,7 @@ const struct behaviour execs_behaviours[] = {
 	{"owner_datagrams", owner_datagrams_server, owner_datagrams_client, KERNEL},
 	{"owner_fails", owner_fails_server, pings_client, OURS},
 	{"plain", plain_server, pings_client, KERNEL},
+	{"plain_served", plain_served_server, plain_served_client, KERNEL},
 	{"plain_shared", plain_shared_server, parent_keeps_it_client, KERNEL},
 	{"listener_used", listener_used_server, listener_used_client, OURS},
 	{NULL, NULL, NULL, OURS},

@@ -13,6 +13,7 @@
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/tcp.h>
 
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -127,6 +128,8 @@ struct tuple {
 	__u32 remote;
 	struct ports ports;
 	__u8 proto;
+	const struct tcphdr *tcp;  /* of TCP; its bytes may be cut off */
+	const void *end;	   /* of the frame */
 	const struct ipv6hdr *ip6; /* NULL: IPv4 */
 };
 
@@ -217,16 +220,24 @@ static __always_inline struct bpf_sock *find_sock(struct xdp_md *ctx, const stru
 	return lookup_tcp(ctx, tuple4, sizeof(((struct bpf_sock_tuple *)0)->ipv4));
 }
 
+/* Does it open a connection?  Also if that cannot be seen. */
+static __always_inline int is_syn(const struct tuple *t)
+{
+	return (const void *)(t->tcp + 1) > t->end || (t->tcp->syn && !t->tcp->ack);
+}
+
 /*
- * Does the frame belong to a connection or handshake of the kernel that is older than the
- * listener?  Not in TIME_WAIT: there a SYN begins a new connection of the listener.
+ * Does the frame belong to a connection or handshake of the kernel, that is older than the
+ * listener, or has gone there since?  Such a handshake may get its SYN again.  Not in TIME_WAIT:
+ * there a SYN begins a new connection of the listener.
  */
 static __always_inline int is_kernels(struct xdp_md *ctx, const struct tuple *t, const __u64 *key3)
 {
 	struct bpf_sock *sk;
 	int found;
 
-	if (t->proto != IPPROTO_TCP || !bpf_map_lookup_elem(&kernel, key3))
+	if (t->proto != IPPROTO_TCP ||
+	    (is_syn(t) && !(conf.kernel && bpf_map_lookup_elem(&kernel, key3))))
 		return 0;
 	sk = find_sock(ctx, t);
 	if (!sk)
@@ -274,7 +285,7 @@ static __always_inline __u32 *find_entry(struct xdp_md *ctx, const struct tuple 
 	entry = bpf_map_lookup_elem(&flows3, &key3);
 	if (!entry || !is_exact(t, 0))
 		return 0;
-	if (conf.kernel && is_kernels(ctx, t, &key3))
+	if (is_kernels(ctx, t, &key3))
 		return 0;
 	return entry;
 }
@@ -442,6 +453,8 @@ static __always_inline int steer4(struct xdp_md *ctx, const struct ethhdr *eth,
 		.remote = ip->saddr,
 		.ports = *behind,
 		.proto = ip->protocol,
+		.tcp = (const void *)behind,
+		.end = end,
 	};
 
 	return steer(ctx, &t);
@@ -481,6 +494,8 @@ static __always_inline int steer6(struct xdp_md *ctx, const struct ethhdr *eth,
 		.remote = xdp_steer_alias(ip->saddr.s6_addr32, conf.seed),
 		.ports = *behind,
 		.proto = ip->nexthdr,
+		.tcp = (const void *)behind,
+		.end = end,
 		.ip6 = ip,
 	};
 
