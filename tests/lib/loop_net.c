@@ -141,6 +141,7 @@ void loop_net_start(void)
 	static const struct sock_hooks hooks = {.left = left};
 	static const struct port_kind *const kinds[] = {&loop_port_kind, NULL};
 
+	params.local = false; /* tests/unit/sock/local has the fixture for that */
 	clock_init();
 	log_init(params.log_level, params.log_details, false, "");
 	fake_link_set_mtu(loop_port_mtu);

@@ -98,14 +98,14 @@ static int twin_ratio(void)
 
 /*
  * A datagram socket counts its receives for two purposes: rx_left is the lesser of what is left until
- * the thread's key is checked, and until the twin is due.  Where local senders reach it, it is 1.
+ * the thread's key is checked, and until the twin is due.  With by_local it is 1.
  */
 static void count_receives(struct inet_sock *so)
 {
 	struct udp_state *udp = &so->udp;
 
 	udp->counts = udp->key_left < udp->twin_left ? udp->key_left : udp->twin_left;
-	if (udp->local)
+	if (udp->by_local)
 		udp->counts = 1;
 	so->rx_left = udp->counts;
 }
@@ -196,7 +196,7 @@ static inline bool is_quiet(const struct inet_sock *so, const struct local_quiet
 static bool receive_slow(struct inet_sock *so)
 {
 	struct udp_state *udp = &so->udp;
-	struct local_quiet *quiet = (void *)udp->local;
+	struct local_quiet *quiet = udp->by_local ? (void *)udp->local : NULL;
 
 	udp->key_left -= udp->counts - so->rx_left;
 	udp->twin_left -= udp->counts - so->rx_left;
@@ -209,7 +209,7 @@ static bool receive_slow(struct inet_sock *so)
 		check_key(so, false);
 	else
 		count_receives(so);
-	return udp->local || udp->twin_left <= 0;
+	return udp->by_local || udp->twin_left <= 0;
 }
 
 bool sock_access_slow(struct inet_sock *so, bool tx)

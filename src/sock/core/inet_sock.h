@@ -83,6 +83,7 @@ struct udp_state {
 	bool connected;		  /* it has a peer; holder, with the control lock to write */
 	bool forked;		  /* control lock: connected, and a child may have its twin */
 	bool in_place;		  /* holder: recvfrom_zcopy() was called */
+	bool by_local; /* holder: local senders reach it, or no frames do: receives ask local_turn() */
 };
 
 /* Its receive callback: none; recv() has to read first; it has to see what is there first. */

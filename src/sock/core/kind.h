@@ -362,7 +362,7 @@ struct sock_upcalls {
 	ssize_t (*local_by_twin)(struct sock_ref ref, const struct msghdr *msg, int flags,
 				 int phase);
 	/*
-	 * holder of home, of a socket with udp.local: before a receive for which sock_access_rx() says so, and
+	 * holder of home, of a socket with udp.by_local: before a receive for which sock_access_rx() says so, and
 	 * when nothing is there; says: LOCAL_TURN_*.
 	 */
 	enum local_turn (*local_turn)(struct inet_sock *so, unsigned says);
@@ -374,7 +374,7 @@ struct sock_upcalls {
 	struct ring *(*local_udp_ring)(const struct inet_sock *so);
 	/* No reference to the socket is left, or the kernel serves it.  NULL before local_receive(). */
 	void (*local_udp_end)(struct inet_sock *so);
-	/* [LOCAL_UDP_OPS]: calls of a datagram socket with udp.local, twice for each thread mode. */
+	/* [LOCAL_UDP_OPS]: calls of a datagram socket with udp.by_local, twice for each thread mode. */
 	const struct sock_ops *local_udp_ops;
 };
 

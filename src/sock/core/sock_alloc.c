@@ -95,12 +95,15 @@ static const struct sock_ops *ops_of(enum sock_type type, enum hold_mode mode)
 	return &sock_kinds[type == SOCK_TYPE_TCP ? INET_TCP : INET_UDP]->ops[mode];
 }
 
-/* The calls of the socket as it is now: of a datagram socket with udp.local, those of one part of their table. */
+/*
+ * The calls that the socket may have: those of its kind; with udp.by_local, which may become true meanwhile,
+ * those of one part of their table.
+ */
 static const struct sock_ops *ops_now(const struct inet_sock *so, enum hold_mode mode,
 				      unsigned part)
 {
-	if (so->inet == INET_UDP && so->udp.local)
-		return &sock_upcalls.local_udp_ops[part * HOLD_MODES + mode];
+	if (part)
+		return &sock_upcalls.local_udp_ops[(part - 1) * HOLD_MODES + mode];
 	return so->inet == INET_LOCAL ? &sock_kinds[INET_LOCAL]->ops[mode]
 				      : ops_of(so->sk.type, mode);
 }
@@ -110,7 +113,7 @@ void sock_ops_renew(struct inet_sock *so)
 	control_assert_held();
 	if (so->sk.type == SOCK_TYPE_EPOLL || !hold_single_left())
 		return;
-	for (unsigned part = 0; part < LOCAL_UDP_OPS / HOLD_MODES; part++) {
+	for (unsigned part = 0; part <= LOCAL_UDP_OPS / HOLD_MODES; part++) {
 		const struct sock_ops *old = ops_now(so, HOLD_SINGLE, part);
 
 		/*

@@ -25,6 +25,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "ring/local/record_quick.h"
+#include "sock/core/access.h"
 #include "sock/local/local.h"
 #include "sock/local/local_udp.h"
 
@@ -66,19 +67,39 @@ static void note_quiet(struct local_udp *l)
 		l->quiet.tail = &l->reader.shared->tail;
 }
 
-static void set_calls(struct local_udp *l, bool quick)
+/* The socket's calls are those of `from`, or others that stay: those of `to` instead, of the same mode. */
+static void set_calls(struct sock *sk, const struct sock_ops *from, const struct sock_ops *to)
 {
-	struct sock *sk = l->ref.sk;
-	const struct sock_ops *old = sock_ops_of(sk), *first = local_udp_ops;
-	const struct sock_ops *from = quick ? first + HOLD_MODES : first;
-	const struct sock_ops *to = quick ? first : first + HOLD_MODES;
+	const struct sock_ops *old = sock_ops_of(sk);
 
-	l->calm = !quick;
-	if (old < from || old >= from + HOLD_MODES)
+	/*
+	 * Others store those of another mode, of share or of udp_linger.  Pairs with sock_ops_of(): the
+	 * socket's part, and the table, which is constant.
+	 */
+	while (old >= from && old < from + HOLD_MODES &&
+	       !__atomic_compare_exchange_n(&sk->ops, &old, to + (old - from), false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+void local_turn_begin(struct local_udp *l)
+{
+	struct inet_sock *so = inet_of(l->ref.sk);
+
+	ring_assert_held(sock_home(so));
+	if (so->udp.by_local)
 		return;
-	/* Others store those of another mode, of share or of udp_linger.  Pairs with sock_ops_of(). */
-	__atomic_compare_exchange_n(&sk->ops, &old, to + (old - from), false, __ATOMIC_RELEASE,
-				    __ATOMIC_RELAXED);
+	so->udp.by_local = true;
+	set_calls(&so->sk, sock_kinds[INET_UDP]->ops, local_udp_ops);
+	sock_access_init(so);
+}
+
+static void be_calm(struct local_udp *l, bool calm)
+{
+	const struct sock_ops *quick = local_udp_ops, *others = local_udp_ops + HOLD_MODES;
+
+	l->calm = calm;
+	set_calls(l->ref.sk, calm ? quick : others, calm ? others : quick);
 }
 
 /* Do local senders send lately?  A receive that found nothing does not count. */
@@ -91,7 +112,7 @@ static void note_senders(struct local_udp *l, bool nothing)
 	if (next == l->read && l->quiet.others <= OTHERS_MAX)
 		return;
 	if (l->calm == (next != l->read))
-		set_calls(l, next != l->read);
+		be_calm(l, next == l->read);
 	l->read = next;
 	l->quiet.others = 0;
 }

@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "ring/local/record_quick.h"
-#include "sock/core/access.h"
 #include "sock/core/rules/rules.h"
 #include "sock/local/local.h"
 #include "sock/local/local_sock.h"
@@ -242,9 +241,6 @@ struct local_udp *local_udp_part(struct inet_sock *so)
 		return NULL;
 	}
 	so->udp.local = l;
-	/* Pairs with sock_ops_of(): the part above. */
-	__atomic_store_n(&so->sk.ops, &local_udp_ops[ring_mode_now()], __ATOMIC_RELEASE);
-	sock_access_init(so); /* from now on, receives ask local_turn() */
 	ring_release_cold(ring);
 	return l;
 }
@@ -379,6 +375,18 @@ static void leave(struct local_udp *l, bool keep)
 	ring_release_cold(home);
 }
 
+/* Where no frames arrive, nobody else looks at the twin. */
+static void begin_turns(struct local_udp *l)
+{
+	struct ring *home = local_hold_home(l);
+
+	if (!home)
+		return;
+	if (home == local_ring())
+		local_turn_begin(l);
+	ring_release_cold(home);
+}
+
 bool local_receive(struct inet_sock *so)
 {
 	struct local_udp *l = local_udp_part(so);
@@ -390,6 +398,7 @@ bool local_receive(struct inet_sock *so)
 		return false;
 	}
 	sock_adopt_home(so, local_ring());
+	begin_turns(l);
 	if (l->registered && endpoint_eq(&l->place.at, &so->local) && !l->connected &&
 	    !so->udp.connected && is_shared(so) == !!l->entry.cookie)
 		return true;

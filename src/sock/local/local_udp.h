@@ -199,6 +199,8 @@ void local_look_run(struct ring *ring, struct inbox_item *item);
 /* ---- local_turn.c: the ring, or the twin; holder -------------------------------------------- */
 
 enum local_turn local_turn(struct inet_sock *so, unsigned says);
+/* The socket has by_local from now on. */
+void local_turn_begin(struct local_udp *l);
 /* The next receive asks local_turn(): the ring is another, or the twin waits. */
 void local_twin_unquiet(struct local_udp *l);
 /* May the ring be read?  Not while it is the twin's turn. */

@@ -215,6 +215,7 @@ static int open_ring(struct local_udp *l)
 		l->read = 0;
 		local_twin_pause(l);
 		local_twin_unquiet(l);
+		local_turn_begin(l);
 		return 0;
 	}
 	segment_close(&l->segment);

@@ -228,7 +228,7 @@ static __attribute__((noinline)) uint32_t recv_turn(struct inet_sock *so, int fl
 {
 	bool due = sock_twin_is_due(so);
 
-	if (!so->udp.local)
+	if (!so->udp.by_local)
 		return due && !(turn & RECV_ASKED) ? RECV_FIRST : 0;
 	switch (sock_upcalls.local_turn(so, turn | (due ? LOCAL_TURN_DUE : 0) |
 						    (flags & MSG_PEEK ? LOCAL_TURN_PEEKS : 0))) {
@@ -271,7 +271,7 @@ static inline __attribute__((always_inline)) bool recv_nothing(struct recv *r, s
 {
 	struct inet_sock *so = r->so;
 
-	if (__builtin_expect(so->udp.local != NULL, 0))
+	if (__builtin_expect(so->udp.by_local, 0))
 		r->turn = turn_at_end(so, r->flags, r->turn);
 	else
 		r->turn = twin_due(so, wait) ? RECV_LOOK : 0;
@@ -352,7 +352,7 @@ static inline __attribute__((always_inline)) ssize_t recv_aside(void *arg, struc
 	if (__builtin_expect((turn & RECV_WAITS) && wait->dontwait, 0) && await_answer(r->until))
 		return SOCK_TRY_AGAIN;
 	/* Where local senders reach the socket, recv_turn() has decided. */
-	if (__builtin_expect(turn & (RECV_LOOK | RECV_CLOSED), 0) && !r->so->udp.local) {
+	if (__builtin_expect(turn & (RECV_LOOK | RECV_CLOSED), 0) && !r->so->udp.by_local) {
 		n = recv_twin(&r->so->sk, r->msg, r->flags);
 		if (n != -EAGAIN)
 			return n;
