@@ -2,9 +2,10 @@
 /*
  * A program that forks, and one that counts what that costs.
  *
- *	forks run HOW IP PORT		forks ROUNDS children, one after the other. HOW: exit, or
- *					exec, which executes this program; PORT 0: without a
- *					socket, else with a listener. Prints page faults.
+ *	forks run HOW IP PORT		forks ROUNDS children, one after the other. HOW: exit;
+ *					exec, which executes this program; many, which opens
+ *					SOCKETS sockets before. PORT 0: without a socket, else
+ *					with a listener. Prints page faults.
  *	forks end			ends
  *	forks count COMMAND...		runs COMMAND, "forks run", and prints the system calls of
  *					its first thread in a round, and of a child
@@ -24,6 +25,7 @@
 #include "tests/budget/program.h"
 
 #define ROUNDS 20
+#define SOCKETS 50
 #define MARK SYS_getppid /* first and last system call of a round */
 
 /* ---- the program that forks --------------------------------------------------------- */
@@ -49,8 +51,16 @@ static long faults_of_thread(void)
 	return usage.ru_minflt;
 }
 
+static void open_many(void)
+{
+	for (int i = 0; i < SOCKETS; i++) {
+		if (socket(AF_INET, SOCK_STREAM, 0) < 0)
+			die("socket");
+	}
+}
+
 /* The page faults of the child. */
-static long fork_once(bool exec)
+static long fork_once(bool many, bool exec)
 {
 	char end[] = "end", *args[] = {path, end, NULL};
 	struct rusage usage;
@@ -58,6 +68,8 @@ static long fork_once(bool exec)
 	int status;
 
 	if (pid == 0) {
+		if (many)
+			open_many();
 		if (exec)
 			execv(path, args);
 		_exit(exec);
@@ -67,7 +79,7 @@ static long fork_once(bool exec)
 	return usage.ru_minflt;
 }
 
-static int run(bool exec)
+static int run(bool many, bool exec)
 {
 	long least[2] = {LONG_MAX, LONG_MAX};
 
@@ -75,7 +87,7 @@ static int run(bool exec)
 		long before = faults_of_thread(), child, parent;
 
 		syscall(MARK);
-		child = fork_once(exec);
+		child = fork_once(many, exec);
 		syscall(MARK);
 		parent = faults_of_thread() - before;
 		least[0] = parent < least[0] ? parent : least[0];
@@ -174,5 +186,5 @@ int main(int argc, char **argv)
 		return 2;
 	if (atoi(argv[4]))
 		listen_at(argv[3], (uint16_t)atoi(argv[4]));
-	return run(!strcmp(argv[2], "exec"));
+	return run(!strcmp(argv[2], "many"), strcmp(argv[2], "exit") != 0);
 }

@@ -500,7 +500,7 @@ EARLY_CODE struct inherited inherited_leave(enum image image, char *const *env)
 {
 	struct inherited h = {.env = env, .channel = -1};
 	int saved = errno;
-	bool local, goes_on;
+	bool local, goes_on, any;
 
 	if (image == IMAGE_NONE)
 		return h; /* exec fails, and must leave everything unchanged */
@@ -512,12 +512,15 @@ EARLY_CODE struct inherited inherited_leave(enum image image, char *const *env)
 	goes_on = has_local(image, env) && !exec_local_is_over();
 	if (image == IMAGE_OURS)
 		h = environment_make(env);
-	relay_shared();
-	relay_waiting();
-	if (!goes_on) {
-		fetch_stdio(image == IMAGE_OURS);
-		relay_start();
+	any = exec_local_any();
+	if (any) {
+		relay_shared();
+		relay_waiting();
 	}
+	if (!goes_on)
+		fetch_stdio(image == IMAGE_OURS);
+	if (!goes_on && any)
+		relay_start();
 	h.left = true;
 	local = mark_local() && goes_on;
 	if (h.map && !leave_to_program(&h, local))

@@ -31,6 +31,23 @@ static bool is_packed(const struct inet_sock *so)
 
 /* ---- this image -------------------------------------------------------------------- */
 
+static bool may_matter(const struct inet_sock *so)
+{
+	return so->verdict == VERDICT_LOCAL || (so->inet == INET_LISTEN && so->listen.local);
+}
+
+bool exec_local_any(void)
+{
+	bool any = false;
+
+	if (!control_lock())
+		return false;
+	list_for_each(link, sock_list())
+		any |= may_matter(sock_at(link));
+	control_unlock();
+	return any;
+}
+
 bool exec_local_is_one(struct sock_ref ref)
 {
 	bool is;

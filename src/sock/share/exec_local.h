@@ -63,6 +63,8 @@ void exec_local_close_ways(void);
 /* Gives fd, a TCP socket of the same family, the options of ref. */
 void exec_local_copy_options(struct sock_ref ref, int fd);
 
+/* Are there any, or a listener where they may arrive?  If not, the program needs nothing of this. */
+bool exec_local_any(void);
 /* Is it a local connection, of this process or of one that it was forked from? */
 bool exec_local_is_one(struct sock_ref ref);
 /* Is any local connection here? */
