@@ -125,7 +125,7 @@ static bool internal_hook(void)
 	more = sock_stats_run(now);
 	more = sock_capture_run(now) || more;
 	links_follow(now);
-	local_links_run();
+	local_links_run(now);
 	more = local_moves_run() || more;
 	local_listeners_run(now);
 	syn_catch_close();

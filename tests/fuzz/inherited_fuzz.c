@@ -289,7 +289,7 @@ static void run_library(void)
 		check(ring_hold_cold(ring));
 		ring_poll(ring);
 		ring_release_cold(ring);
-		local_links_run();
+		local_links_run(clock_now());
 		local_moves_run();
 		local_links_readable();
 	}

@@ -320,7 +320,7 @@ static void run(struct input *in)
 	check(ring_hold_cold(local_ring()));
 	ring_poll(local_ring());
 	ring_release_cold(local_ring());
-	local_links_run();
+	local_links_run(clock_now());
 	local_moves_run();
 	local_links_readable();
 }

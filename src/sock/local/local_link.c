@@ -20,7 +20,8 @@
 #include "sock/local/local_link_internal.h"
 
 #define EVENTS_MAX 16
-#define MESSAGES_MAX 64 /* of one link, before the others' are looked at */
+#define MESSAGES_MAX 64		   /* of one link, before the others' are looked at */
+#define REST (100 * NSEC_PER_MSEC) /* before newcomers are accepted again */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 struct local_process local = {.listen_fd = -1, .epoll_fd = -1};
@@ -399,17 +400,20 @@ static void accept_links(void)
 		return;
 	/* Not watched meanwhile, or the set would stay readable. */
 	sys_call(SYS_epoll_ctl, local.epoll_fd, EPOLL_CTL_DEL, local.listen_fd, NULL, 0, 0);
-	local.rests = true;
-	__atomic_store_n(&local.to_do, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&local.rests_until, clock_now() + REST, __ATOMIC_RELAXED);
 }
 
-static void end_rest(void)
+static void end_rest(nsec_t now)
 {
-	if (!local.rests)
+	nsec_t until = __atomic_load_n(&local.rests_until, __ATOMIC_RELAXED);
+
+	if (__builtin_expect(!until || now < until, 1))
 		return;
-	local.rests = false;
+	local_lock();
+	__atomic_store_n(&local.rests_until, 0, __ATOMIC_RELAXED);
 	if (local.listen_fd >= 0)
 		watch(local.listen_fd, &local);
+	local_unlock();
 }
 
 void local_links_readable(void)
@@ -447,15 +451,15 @@ static void free_if_over(struct local_link *link)
 		free_link(link);
 }
 
-void local_links_run(void)
+void local_links_run(nsec_t now)
 {
+	end_rest(now);
 	if (__builtin_expect(!__atomic_load_n(&local.to_do, __ATOMIC_RELAXED), 1))
 		return;
 	__atomic_store_n(&local.to_do, false, __ATOMIC_RELAXED);
 	local_lock();
 	list_for_each_safe(at, &local.links)
 		free_if_over(container_of(at, struct local_link, link));
-	end_rest();
 	local_unlock();
 }
 

@@ -104,8 +104,8 @@ bool local_is_dead(uint64_t process);
 void local_lock(void);
 void local_unlock(void);
 
-/* internal thread, between rounds: frees links that have ended. */
-void local_links_run(void);
+/* internal thread, between rounds: frees links that have ended, and ends a rest of the accepting socket. */
+void local_links_run(nsec_t now);
 
 /* ---- ways: local_way.c -------------------------------------------------------------- */
 

@@ -61,9 +61,9 @@ struct local_process {
 	/* control lock: those of local_links_use_way(), without those that are in use */
 	struct local_way *ways;
 	unsigned n_ways;
-	bool rests; /* no descriptor was left for a newcomer: the socket is not watched */
 	/* any, atomic */
-	bool to_do; /* for local_links_run() */
+	nsec_t rests_until; /* no descriptor was left for a newcomer: the socket is not watched; 0: it is */
+	bool to_do;	    /* for local_links_run() */
 };
 extern struct local_process local;
 

@@ -11,6 +11,7 @@ netns_enter "$self" "$@"
 
 probe=$(netns_find_probe) || exit 1
 netns_pair ""
+vma_env+=(VMA_LOCAL=1) # processes of the host connect to a second socket
 
 answered() {
 	netns_run c "" "$probe" ask "$@" > $netns_tmp/ask

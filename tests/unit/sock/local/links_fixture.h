@@ -38,7 +38,7 @@ static inline void settle(void)
 {
 	for (int i = 0; i < 4; i++) {
 		local_links_readable();
-		local_links_run();
+		local_links_run(clock_now());
 		assert_true(ring_hold_cold(local_ring()));
 		ring_poll(local_ring());
 		ring_release_cold(local_ring());

@@ -100,7 +100,7 @@ static void await(const unsigned *word, unsigned least)
 
 static bool hook(void)
 {
-	local_links_run();
+	local_links_run(clock_now());
 	return false;
 }
 

@@ -53,7 +53,7 @@ static int close_all(void **state)
 	sock_close(sock_ref_of(listener));
 	close(fd);
 	local_links_readable();
-	local_links_run();
+	local_links_run(clock_now());
 	assert_true(list_empty(&local.links));
 	return 0;
 }
