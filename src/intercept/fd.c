@@ -16,6 +16,7 @@
 #include "base/signals.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
+#include "sock/local/local.h"
 
 static int any_async; /* any, atomic: some socket has had O_ASYNC */
 
@@ -38,6 +39,11 @@ void fd_drop(int fd)
 
 	signals_block();
 	taken = fd_take(fd);
+	if (taken.ref.sk && taken.other < 0 && local_lingers(taken.ref)) {
+		signals_unblock();
+		local_linger(taken.ref);
+		signals_block();
+	}
 	if (taken.ref.sk)
 		release_name(fd, taken);
 	signals_unblock();

@@ -34,6 +34,14 @@ bool local_is_over(void);
  */
 bool local_take_way(const struct local_way *way);
 
+/*
+ * app, no ring held: the program closes its last descriptor of a socket.  Is it a local connection with
+ * SO_LINGER and a time?  Then local_linger() waits as the kernel: until the peer's receive buffer has what was
+ * written, the time is over, or a signal handler has run.
+ */
+bool local_lingers(struct sock_ref ref);
+void local_linger(struct sock_ref ref);
+
 /* In a forked child, before its rings are forgotten. */
 void local_fork_child(void);
 

@@ -8,6 +8,7 @@
 #include "base/user.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
+#include "sock/local/local.h"
 #include "sock/local/local_sock.h"
 #include "sock/options/sock_opt.h"
 #include "sock/tcp/tcp_sock.h"
@@ -231,6 +232,66 @@ static const struct sock_ops local_ops[HOLD_MODES] = {
 	SOCK_MODES(X)
 #undef X
 };
+
+/* ---- SO_LINGER ------------------------------------------------------------------------------- */
+
+/* holder: how long close(2) may wait, in msec; 0: not at all. */
+static uint32_t linger_time(const struct inet_sock *so)
+{
+	int seconds = so->opt->linger_on ? so->opt->linger_seconds : 0;
+
+	if (!local_is_one(so) || !so->shm.established || so->shm.ended || so->shut_wr ||
+	    so->sharing || seconds <= 0)
+		return 0;
+	return (uint32_t)seconds < UINT32_MAX / 1000 ? (uint32_t)seconds * 1000 : UINT32_MAX;
+}
+
+/* What a kernel would have sent is in the peer's receive buffer; or nobody will read it. */
+static bool linger_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
+{
+	struct inet_sock *so = arg;
+	struct shm_state *shm = &so->shm;
+	uint32_t unsent;
+
+	(void)wait;
+	ring_poll(ring);
+	*n = 0;
+	if (!linger_time(so) || local_conn_readable(so) || byte_ring_reader_closed(&shm->out))
+		return true;
+	unsent = byte_ring_unsent(&shm->out);
+	if (!unsent)
+		return true;
+	shm->wants_space = byte_ring_space(&shm->out) + unsent;
+	byte_ring_want_space(&shm->out, shm->wants_space);
+	local_end_wants(&shm->end, true);
+	local_conn_events(so, 0);
+	*n = SOCK_TRY_WAIT;
+	return false;
+}
+
+bool local_lingers(struct sock_ref ref)
+{
+	const struct sock_ops *ops = sock_ops_of(ref.sk);
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	uint32_t time;
+
+	if (ops < local_ops || ops >= local_ops + HOLD_MODES || sock_hold_cold(ref, &ring))
+		return false;
+	time = linger_time(so);
+	if (time) /* the program sends nothing more */
+		__atomic_store_n(&so->sndtimeo, time, __ATOMIC_RELAXED);
+	ring_release_cold(ring);
+	return time;
+}
+
+void local_linger(struct sock_ref ref)
+{
+	struct sock_call call = SOCK_CALL(ref, 0, EPOLLOUT);
+
+	call.dontwait = 0;
+	(void)sock_wait_loop(call, SOCK_WAIT_COLD, linger_try, NULL, inet_of(ref.sk));
+}
 
 /* ---- the kind ------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
     local.py idle PORT               an idle connection, until SIGTERM
     local.py many PORT N             N connections at once, each echoes
     local.py full PORT               connects to a listener of its own that has no room; prints how that ends
+    local.py linger PORT             close() with SO_LINGER; prints what it waits for
     local.py bulk PORT BYTES         that many bytes there and back; prints a checksum's verdict
 
 The server does what the first line of a connection says.
@@ -17,6 +18,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
@@ -134,6 +136,44 @@ def full(port):
     print(*failed, "in time" if 2.5 < after < 10 else after, first.recv(100))
 
 
+def lingers(read_after, on, seconds):
+    """How long close() takes if the peer, whose buffers are full, begins to read then; what it has read."""
+    listener = socket.create_server((HOST, 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 20000)
+    sock = socket.create_connection(listener.getsockname())
+    peer = listener.accept()[0]
+    sock.setblocking(False)
+    written = 0
+    try:
+        while True:
+            written += sock.send(bytes(10000))
+    except BlockingIOError:
+        pass
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", on, seconds))
+    got = []
+
+    def read():
+        time.sleep(read_after)
+        while data := peer.recv(65536):
+            got.append(len(data))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    began = time.monotonic()
+    sock.close()
+    took = time.monotonic() - began
+    reader.join()
+    return took, sum(got) == written
+
+
+def linger():
+    """Until the peer reads; until the time is over; not at all. The peer gets everything."""
+    for read_after, on, seconds, least in (0.5, 1, 30, 0.4), (2.5, 1, 1, 0.9), (0.5, 0, 30, 0):
+        took, complete = lingers(read_after, on, seconds)
+        print("in time" if least <= took < least + 1 else took, complete, end=" ")
+    print()
+
+
 def bulk(port, n):
     sock = connect(port, b"echo\n")
     there, back = hashlib.sha256(), hashlib.sha256()
@@ -174,6 +214,8 @@ def main():
         idle(port)
     elif what == "full":
         full(port)
+    elif what == "linger":
+        linger()
     elif what == "bulk":
         bulk(port, int(sys.argv[3]))
     elif what == "stop":

@@ -79,6 +79,15 @@ for which in "" "$lib"; do
 done
 check "... and the kernel saw no segment" test "$(segments)" == "$before"
 
+# ---- SO_LINGER
+
+for which in "" "$lib"; do
+	before=$(segments)
+	says "$which" linger
+	check "close() waits for a peer that reads, or some time${which:+, through shared memory}" said "in time True in time True in time True "
+done
+check "... and the kernel saw no segment" test "$(segments)" == "$before"
+
 # ---- an idle pair
 
 starts "$lib"

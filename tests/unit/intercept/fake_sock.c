@@ -13,6 +13,7 @@
 #include "sock/core/extra/room.h"
 #include "sock/core/extra/sock_extra.h"
 #include "sock/core/extra/xtreme.h"
+#include "sock/local/local.h"
 #include "sock/share/exec_inherit.h"
 #include "sock/share/exec_local.h"
 #include "sock/share/pass_local.h"
@@ -262,6 +263,15 @@ bool exec_local_is_shared(struct sock_ref ref, bool stays)
 bool exec_local_take_waiting(struct sock_ref listener, struct local_waiting *w)
 {
 	return false;
+}
+
+bool local_lingers(struct sock_ref ref)
+{
+	return false;
+}
+
+void local_linger(struct sock_ref ref)
+{
 }
 
 bool exec_local_any(void)
