@@ -285,7 +285,7 @@ static void close_at_exit(struct inet_sock *so, void *arg)
 		return;
 	}
 	if (!udp_lingers(so))
-		verdict_count(so->verdict);
+		verdict_count(sock_told_verdict(so));
 	sock_stats_end(so);
 }
 

@@ -82,6 +82,7 @@ struct udp_state {
 	enum udp_pending pending; /* holder */
 	bool connected;		  /* it has a peer; holder, with the control lock to write */
 	bool forked;		  /* control lock: connected, and a child may have its twin */
+	enum verdict wire;	  /* control lock; see sock_set_local() */
 	bool in_place;		  /* holder: recvfrom_zcopy() was called */
 	bool by_local; /* holder: local senders reach it, or no frames do: receives ask local_turn() */
 };
@@ -113,6 +114,7 @@ struct listen_state {
 	int claim;		      /* control lock: as udp_state.claim */
 	struct kernel_conns kernel;   /* control lock */
 	struct local_listener *local; /* control lock: for local connections, or NULL */
+	enum verdict wire;	      /* as of struct udp_state */
 	/* holder to write, any to read */
 	unsigned waiting; /* children in the queue */
 	/* any, atomic */
@@ -556,6 +558,13 @@ static inline bool sock_link_usable(const struct link *link)
  * none yet.  VERDICT_ACCELERATED, or the reason why the kernel serves the socket.
  */
 enum verdict sock_attach(struct inet_sock *so);
+/* Control lock: local peers reach the receiver, and no frames, for the reason that its verdict was so far. */
+void sock_set_local(struct inet_sock *so);
+/*
+ * Control lock: its verdict for users, and for those who insist on acceleration: that for frames, if some
+ * were expected.
+ */
+enum verdict sock_told_verdict(const struct inet_sock *so);
 
 /*
  * Before the process gives up its privileges: keeps the rings that sock_attach() would use

@@ -19,6 +19,30 @@ enum verdict sock_verdict(const struct sock *sk)
 	return inet_of((struct sock *)(uintptr_t)sk)->verdict;
 }
 
+static enum verdict *wire_of(struct inet_sock *so)
+{
+	return so->inet == INET_UDP ? &so->udp.wire : &so->listen.wire;
+}
+
+void sock_set_local(struct inet_sock *so)
+{
+	control_assert_held();
+	if (so->verdict != VERDICT_LOCAL)
+		*wire_of(so) = so->verdict;
+	so->verdict = VERDICT_LOCAL;
+}
+
+enum verdict sock_told_verdict(const struct inet_sock *so)
+{
+	enum verdict wire;
+
+	control_assert_held();
+	if (so->verdict != VERDICT_LOCAL || (so->inet != INET_UDP && so->inet != INET_LISTEN))
+		return so->verdict;
+	wire = *wire_of((struct inet_sock *)(uintptr_t)so);
+	return verdict_is_fallback(wire) || wire == VERDICT_DENIED ? wire : so->verdict;
+}
+
 void sock_set_nonblock(struct sock_ref ref, bool nonblock)
 {
 	__atomic_store_n(&ref.sk->nonblock, nonblock, __ATOMIC_RELAXED);
@@ -169,7 +193,7 @@ void sock_close_locked(struct sock_ref ref)
 		return;
 	log_debug("fd %d: closed (%s)", sock_twin(&so->sk), verdict_text(so->verdict));
 	if (!udp_lingers(so))
-		verdict_count(so->verdict);
+		verdict_count(sock_told_verdict(so));
 	leave_program(so, life_after(so));
 	end_and_release(so, ring);
 }

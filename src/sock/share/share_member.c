@@ -83,7 +83,7 @@ int member_arrive(struct inet_sock *so)
 	if (so->verdict == VERDICT_ACCELERATED)
 		sock_port_claim(so);
 	else if (local)
-		so->verdict = VERDICT_LOCAL;
+		sock_set_local(so);
 	else
 		return SOCK_KERNEL;
 	if (sock_hold_cold(sock_ref_of(so), &ring))

@@ -140,7 +140,7 @@ void tcp_listen_attach(struct inet_sock *so)
 	control_assert_held();
 	so->verdict = foreign ? VERDICT_SHARED_PORT : sock_attach(so);
 	if (so->verdict != VERDICT_ACCELERATED && so->listen.local)
-		so->verdict = VERDICT_LOCAL;
+		sock_set_local(so);
 }
 
 void tcp_listen_device_changed(struct inet_sock *so)
@@ -252,7 +252,8 @@ static enum verdict verdict_of_shared(const struct inet_sock *so)
 static bool may_be_local(const struct inet_sock *so)
 {
 	return so->verdict != VERDICT_RULE && so->verdict != VERDICT_NAMESPACE &&
-	       sock_upcalls.local_may_listen && sock_upcalls.local_may_listen(so);
+	       !strict_forbids(so, so->verdict) && sock_upcalls.local_may_listen &&
+	       sock_upcalls.local_may_listen(so);
 }
 
 /*
@@ -273,7 +274,7 @@ static int listen_finish(struct inet_sock *so, int backlog)
 		else
 			local = local && sock_upcalls.local_listen(so);
 		if (!rc && local && so->verdict != VERDICT_ACCELERATED)
-			so->verdict = VERDICT_LOCAL;
+			sock_set_local(so);
 		if (rc || so->verdict == VERDICT_ACCELERATED || waits || local)
 			return rc;
 	}

@@ -41,7 +41,7 @@ static void attach_local(struct inet_sock *so)
 	if (!params.local)
 		return;
 	if (sock_upcalls.local_receive(so) && !wire)
-		so->verdict = VERDICT_LOCAL;
+		sock_set_local(so);
 }
 
 /*
@@ -63,7 +63,7 @@ static int attach(struct inet_sock *so)
 	set_life(so, LIFE_RECEIVING);
 	sock_stats_verdict(so);
 	log_debug("fd %d: UDP %s", sock_twin(&so->sk), verdict_text(so->verdict));
-	rc = strict_check(so, rules_ask_receiver(so), so->verdict);
+	rc = strict_check(so, rules_ask_receiver(so), sock_told_verdict(so));
 	return rc ? rc : groups;
 }
 
@@ -101,7 +101,7 @@ int udp_begin_local(struct inet_sock *so)
 		return rc;
 	if (!sock_upcalls.local_receive(so))
 		return -ENODATA;
-	so->verdict = VERDICT_LOCAL;
+	sock_set_local(so);
 	set_life(so, LIFE_RECEIVING);
 	sock_stats_verdict(so);
 	log_debug("fd %d: UDP %s", sock_twin(&so->sk), verdict_text(so->verdict));

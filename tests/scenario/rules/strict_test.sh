@@ -23,7 +23,7 @@ netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || 
 
 # run [VARIABLE=VALUE...] STEP...: with strict, unless a variable says otherwise.
 run() {
-	vma_env=(VMA_TRACELEVEL=info "VMA_CONFIG_FILE=$conf" VMA_STRICT=1)
+	vma_env=(VMA_TRACELEVEL=info "VMA_CONFIG_FILE=$conf" VMA_STRICT=1 VMA_LOCAL=1)
 	while [[ $1 == *=* ]]; do vma_env+=("$1") && shift; done
 	sent=$(netns_counters c UdpOutDatagrams TcpOutSegs)
 	netns_run c "$lib" python3 $use "$@" > $log
@@ -118,7 +118,7 @@ check "nothing is accelerated: nothing is strict" times 5 ' fine$'
 
 around=(setpriv --bounding-set=-net_admin,-net_raw,-bpf,-sys_admin)
 run_bare() {
-	vma_env=(VMA_TRACELEVEL=info "VMA_CONFIG_FILE=$conf" VMA_STRICT=1)
+	vma_env=(VMA_TRACELEVEL=info "VMA_CONFIG_FILE=$conf" VMA_STRICT=1 VMA_LOCAL=1)
 	(netns_exec c "$lib" 0-1023 python3 $use "$@" > $log 2>&1)
 }
 run_bare anywhere slow_tcp

@@ -35,12 +35,13 @@ static void tell_why_left(int fd, char *reason, size_t room)
 static void tell_ours(const struct inet_sock *so, struct vma_verdict_t *v)
 {
 	const struct ring *home = sock_home(so);
+	enum verdict verdict = sock_told_verdict(so);
 
-	snprintf(v->reason, sizeof(v->reason), "%s", verdict_text(so->verdict));
-	v->served = so->verdict == VERDICT_ACCELERATED ? VMA_SERVED_ACCELERATED
-		    : so->verdict == VERDICT_LOCAL     ? VMA_SERVED_LOCAL
-		    : so->verdict == VERDICT_UNDECIDED ? VMA_SERVED_UNDECIDED
-						       : VMA_SERVED_KERNEL;
+	snprintf(v->reason, sizeof(v->reason), "%s", verdict_text(verdict));
+	v->served = verdict == VERDICT_ACCELERATED ? VMA_SERVED_ACCELERATED
+		    : verdict == VERDICT_LOCAL	   ? VMA_SERVED_LOCAL
+		    : verdict == VERDICT_UNDECIDED ? VMA_SERVED_UNDECIDED
+						   : VMA_SERVED_KERNEL;
 	if (home->id >= SOCK_RING_NUMBERS)
 		return;
 	v->ring = (int)home->id;

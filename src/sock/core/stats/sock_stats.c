@@ -176,11 +176,12 @@ _Static_assert(RULES_TEXT + sizeof("what it receives, ") <= STATS_VERDICT, "room
 /* The verdict, and the rule that decided, for readers. */
 static void tell(const struct inet_sock *so, unsigned number)
 {
-	bool ours = so->verdict == VERDICT_ACCELERATED || so->verdict == VERDICT_LOCAL ||
-		    so->verdict == VERDICT_UNDECIDED;
+	enum verdict verdict = sock_told_verdict(so);
+	bool ours = verdict == VERDICT_ACCELERATED || verdict == VERDICT_LOCAL ||
+		    verdict == VERDICT_UNDECIDED;
 	char why[RULES_TEXT], text[STATS_VERDICT];
 
-	rules_verdict_text(ours ? VERDICT_ACCELERATED : so->verdict, places[number].rule, why);
+	rules_verdict_text(ours ? VERDICT_ACCELERATED : verdict, places[number].rule, why);
 	snprintf(text, sizeof(text), "%s%s",
 		 ours			       ? ""
 		 : sock_life_is(so, LIFE_OPEN) ? "what it sends, "
