@@ -53,6 +53,7 @@ budget() {
 	awk -v name="$1" '$1 == name { print $2 }' tests/budget/extra.txt
 }
 
+vma_env+=(VMA_LOCAL=0)
 check "the calls are counted" count c $netns_server 7000 || cat $netns_tmp/now
 vma_env+=(VMA_LOCAL=1)
 check "the same with VMA_LOCAL=1" count c $netns_server 7000 beside || cat $netns_tmp/now
