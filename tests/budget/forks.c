@@ -2,18 +2,22 @@
 /*
  * A program that forks, and one that counts what that costs.
  *
- *	forks run HOW IP PORT		forks ROUNDS children, one after the other. HOW: exit;
- *					exec, which executes this program; many, which opens
- *					SOCKETS sockets before. PORT 0: without a socket, else
- *					with a listener. Prints page faults.
+ *	forks run HOW IP PORT [ROUNDS]	forks ROUNDS children, one after the other. HOW: exit; clone,
+ *					which is the system call and exit; exec, which executes this
+ *					program; many, which opens SOCKETS sockets before; true, which
+ *					executes true(1). PORT 0: without a socket, else with a
+ *					listener. Prints page faults of the first thread, of the other
+ *					ones and of the child, and microseconds.
  *	forks end			ends
  *	forks count COMMAND...		runs COMMAND, "forks run", and prints the system calls of
  *					its first thread in a round, and of a child
  *
- * Each is the least of all rounds: the first ones do more, and other threads disturb.
+ * Each is the least of all rounds: the first ones do more, and other threads disturb. Of the time
+ * there is the median, too.
  */
 #include <arpa/inet.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -25,6 +29,7 @@
 #include "tests/budget/program.h"
 
 #define ROUNDS 20
+#define ROUNDS_MAX 10000
 #define SOCKETS 50
 #define MARK SYS_getppid /* first and last system call of a round */
 
@@ -42,13 +47,33 @@ static void listen_at(const char *ip, uint16_t port)
 		die("listen");
 }
 
-static long faults_of_thread(void)
+static const struct way {
+	const char *name, *program; /* NULL: this one, or none */
+	bool raw, many, exec;
+} ways[] = {{"exit", NULL, false, false, false},
+	    {"clone", NULL, true, false, false},
+	    {"exec", NULL, false, false, true},
+	    {"many", NULL, false, true, true},
+	    {"true", "/bin/true", false, false, true}};
+
+/* Page faults, or microseconds, of a round. */
+enum { PARENT, OTHERS, CHILD, TIME, FIGURES };
+
+static long faults(int who)
 {
 	struct rusage usage;
 
-	if (getrusage(RUSAGE_THREAD, &usage))
+	if (getrusage(who, &usage))
 		die("getrusage");
 	return usage.ru_minflt;
+}
+
+static long now_usec(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
 static void open_many(void)
@@ -59,41 +84,72 @@ static void open_many(void)
 	}
 }
 
-/* The page faults of the child. */
-static long fork_once(bool many, bool exec)
+static void run_child(const struct way *way)
 {
-	char end[] = "end", *args[] = {path, end, NULL};
+	char end[] = "end", *args[] = {path, way->program ? NULL : end, NULL};
+
+	if (way->many)
+		open_many();
+	if (way->exec)
+		execv(way->program ? way->program : path, args);
+	_exit(way->exec);
+}
+
+/* The page faults of the child. */
+static long fork_once(const struct way *way)
+{
+	pid_t pid = way->raw ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
 	struct rusage usage;
-	pid_t pid = fork();
 	int status;
 
-	if (pid == 0) {
-		if (many)
-			open_many();
-		if (exec)
-			execv(path, args);
-		_exit(exec);
-	}
+	if (pid == 0)
+		run_child(way);
 	if (pid < 0 || wait4(pid, &status, 0, &usage) != pid || status)
 		die("fork");
 	return usage.ru_minflt;
 }
 
-static int run(bool many, bool exec)
+static void run_round(const struct way *way, long figures[FIGURES])
 {
-	long least[2] = {LONG_MAX, LONG_MAX};
+	long thread = faults(RUSAGE_THREAD), process = faults(RUSAGE_SELF), begin;
 
-	for (int i = 0; i < ROUNDS; i++) {
-		long before = faults_of_thread(), child, parent;
+	syscall(MARK);
+	begin = now_usec();
+	figures[CHILD] = fork_once(way);
+	figures[TIME] = now_usec() - begin;
+	syscall(MARK);
+	figures[PARENT] = faults(RUSAGE_THREAD) - thread;
+	figures[OTHERS] = faults(RUSAGE_SELF) - process - figures[PARENT];
+}
 
-		syscall(MARK);
-		child = fork_once(many, exec);
-		syscall(MARK);
-		parent = faults_of_thread() - before;
-		least[0] = parent < least[0] ? parent : least[0];
-		least[1] = child < least[1] ? child : least[1];
+static int compare_long(const void *a, const void *b)
+{
+	const long *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int run(const char *how, int rounds)
+{
+	static long figures[FIGURES][ROUNDS_MAX];
+	size_t n = 0;
+
+	while (n < sizeof(ways) / sizeof(*ways) && strcmp(ways[n].name, how) != 0)
+		n++;
+	if (n == sizeof(ways) / sizeof(*ways) || rounds < 1 || rounds > ROUNDS_MAX)
+		return 2;
+	for (int i = 0; i < rounds; i++) {
+		long round[FIGURES];
+
+		run_round(&ways[n], round);
+		for (int j = 0; j < FIGURES; j++)
+			figures[j][i] = round[j];
 	}
-	printf("parent_faults=%ld child_faults=%ld\n", least[0], least[1]);
+	for (int j = 0; j < FIGURES; j++)
+		qsort(figures[j], (size_t)rounds, sizeof(long), compare_long);
+	printf("parent_faults=%ld others_faults=%ld child_faults=%ld least_us=%ld median_us=%ld\n",
+	       figures[PARENT][0], figures[OTHERS][0], figures[CHILD][0], figures[TIME][0],
+	       figures[TIME][rounds / 2]);
 	return 0;
 }
 
@@ -182,9 +238,9 @@ int main(int argc, char **argv)
 		return 0;
 	if (argc > 2 && !strcmp(argv[1], "count"))
 		return trace(argv + 2);
-	if (argc != 5 || strcmp(argv[1], "run") != 0)
+	if (argc < 5 || argc > 6 || strcmp(argv[1], "run") != 0)
 		return 2;
 	if (atoi(argv[4]))
 		listen_at(argv[3], (uint16_t)atoi(argv[4]));
-	return run(!strcmp(argv[2], "many"), strcmp(argv[2], "exit") != 0);
+	return run(argv[2], argc == 6 ? atoi(argv[5]) : ROUNDS);
 }
