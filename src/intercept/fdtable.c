@@ -49,6 +49,8 @@ static struct fd_entry *entry_of(int fd)
 	return leaf ? &leaf[fd & (FD_LEAF_SIZE - 1)] : NULL;
 }
 
+static bool wiping EARLY_DATA; /* table_lock to write */
+
 /* table_lock held. */
 EARLY_CODE static void wipe_on_fork(void)
 {
@@ -61,7 +63,7 @@ EARLY_CODE static void wipe_on_fork(void)
 	 * Without it, before Linux 4.14, a process made past libc uses the table as its
 	 * parent does.
 	 */
-	sys_call(SYS_madvise, fd_root, sizeof(fd_root), MADV_WIPEONFORK, 0, 0, 0);
+	wiping = !sys_call(SYS_madvise, fd_root, sizeof(fd_root), MADV_WIPEONFORK, 0, 0, 0);
 }
 
 /* table_lock held. wiped: only fd_leaves gets it. False: no memory. */
@@ -303,6 +305,11 @@ void fd_fork_child_done(void)
 EARLY_CODE bool fd_is_used(void)
 {
 	return n_leaves > 0;
+}
+
+EARLY_CODE bool fd_is_wiping(void)
+{
+	return wiping;
 }
 
 EARLY_CODE bool fd_is_wiped(void)

@@ -146,6 +146,8 @@ void fd_forget_sockets(void);
  * process that owns the table, and where the table has no leaf.
  */
 bool fd_is_wiped(void);
+/* Does the kernel wipe fd_root in every forked process? True or false where the table has no leaf. */
+bool fd_is_wiping(void);
 /* Has the table a leaf? */
 bool fd_is_used(void);
 /*

@@ -2,6 +2,7 @@
 /* Start, exit and fork of the process, and the tables of kind.h. */
 #include <errno.h>
 
+#include "base/image/sections.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
@@ -429,7 +430,7 @@ static void stop_local_listening(struct inet_sock *so, void *arg)
 }
 
 /* Of the parent, at the last fork(); the child reads its copy. */
-static bool child_has_connections;
+static bool child_has_connections EARLY_DATA;
 
 static void share_with_child(void)
 {
@@ -503,17 +504,17 @@ static unsigned begin_exported(struct list *shared)
 }
 
 /* Also after sock_exit() in the parent, which leaves rings as they are. */
-static bool has_descriptors(void)
+EARLY_CODE static bool has_descriptors(void)
 {
 	return sock_started() || sock_start_failed() || progress_running();
 }
 
-bool sock_fork_child_may_wait(void)
+EARLY_CODE bool sock_fork_child_may_wait(void)
 {
 	return !child_has_connections && !sock_in_callback;
 }
 
-void sock_fork_child_waits(void)
+EARLY_CODE void sock_fork_child_waits(void)
 {
 	if (has_descriptors())
 		sys_fd_close_hidden(share_fork_child_fd());

@@ -110,6 +110,8 @@ EXPORT void abort(void)
 static int main_is_gone EARLY_DATA;	   /* any, atomic: the first thread has ended */
 static pthread_key_t first_key EARLY_DATA; /* written at start */
 static bool have_first_key EARLY_DATA;
+/* This thread's value of first_key is set. */
+static __thread bool has_value __attribute__((tls_model("initial-exec")));
 
 /* Number of threads of the process, the first one included; 0: unknown. */
 static unsigned count_threads(void)
@@ -160,6 +162,7 @@ static void start_last_waiter(void)
 static void first_ends(void *value)
 {
 	(void)value;
+	has_value = false;
 	/* Pairs with exit_arm(): one of the two sees the other's store. */
 	if (!__atomic_exchange_n(&main_is_gone, 1, __ATOMIC_SEQ_CST) &&
 	    __atomic_load_n(&signals_watched, __ATOMIC_SEQ_CST))
@@ -169,8 +172,8 @@ static void first_ends(void *value)
 /* Sets the first thread's value; the calling thread may be another one, in dlopen(). */
 EARLY_CODE static void watch_first(void)
 {
-	if (have_first_key && sys_getpid() == sys_gettid())
-		pthread_setspecific(first_key, &first_key);
+	if (have_first_key && !has_value && sys_getpid() == sys_gettid())
+		has_value = !pthread_setspecific(first_key, &first_key);
 }
 
 /*
@@ -275,8 +278,7 @@ EARLY_CODE void exit_fork_child(void)
 	exiting_tid = 0;
 	interrupted_tid = 0;
 	main_is_gone = 0;
-	if (have_first_key && !pthread_getspecific(first_key))
-		watch_first();
+	watch_first();
 }
 
 /* From now on, signals that the program leaves at their default close our sockets first. */

@@ -41,11 +41,11 @@
 /* The process that our state belongs to; written at start and in children. */
 static int owner_pid EARLY_DATA;
 
-/* Between before_fork() and after_fork_child(). */
-static __thread bool forking;
+/* Between before_fork() and after_fork_child(), unless the child begins meanwhile. */
+static __thread bool forking __attribute__((tls_model("initial-exec")));
 
 /* In fork_detached(): the child has no socket of this process, which so does nothing for it. */
-static __thread bool detached;
+static __thread bool detached __attribute__((tls_model("initial-exec")));
 
 /* A child of fork() that waits. Any, atomic: 0 again when it has begun. */
 static int waiting EARLY_DATA;
@@ -94,6 +94,7 @@ static void begin(void)
 		inherited_begin();
 		fd_fork_child_done();
 	} else if (forking) {
+		forking = false;
 		fd_fork_child();
 		fd_fork_child_done();
 	} else {
@@ -194,7 +195,7 @@ EARLY_CODE static void after_fork_parent(void)
  * child executes or ends; hidden, so that no other child has it. -1: no thread waits for
  * that.
  */
-static __thread int exec_pipe = -1;
+static __thread int exec_pipe __attribute__((tls_model("initial-exec"))) = -1;
 
 static void wait_for_exec(int fd)
 {
@@ -274,8 +275,9 @@ EXPORT pid_t __vfork(void)
 /* In the child of fork_and_wait(): the pipe stays open until exec. */
 EARLY_CODE static void keep_exec_pipe(void)
 {
-	if (exec_pipe >= 0)
-		sys_fd_unhide(exec_pipe);
+	if (exec_pipe < 0)
+		return; /* and nothing is written: a page would be copied */
+	sys_fd_unhide(exec_pipe);
 	exec_pipe = -1;
 }
 
@@ -300,9 +302,11 @@ static void become_child(void)
 
 EARLY_CODE static void after_fork_child(void)
 {
+	bool began = !forking;
+
 	forking = false;
 	exit_fork_child();
-	if (detached || !sock_fork_child_may_wait() || (fd_is_used() && !fd_is_wiped())) {
+	if (began || detached || !sock_fork_child_may_wait() || (fd_is_used() && !fd_is_wiping())) {
 		detached = false;
 		become_child(); /* also: the kernel does not wipe, or there was a call already */
 	} else {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/image/sections.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "base/unix_socket.h"
@@ -26,7 +27,7 @@ struct unsent {
 
 struct channel *channel_create(int fd, uint64_t last_id)
 {
-	static uint64_t created; /* any, atomic */
+	static uint64_t created EARLY_DATA; /* any, atomic */
 	struct channel *ch = mem_zalloc(sizeof(*ch));
 
 	if (!ch) {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 
+#include "base/image/sections.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
@@ -16,10 +17,10 @@
 
 #define WAIT_ROUND (10 * NSEC_PER_MSEC) /* the longest sleep of a call that waits */
 
-uint64_t share_last_id; /* any, atomic; control lock to write */
+uint64_t share_last_id EARLY_DATA; /* any, atomic; control lock to write */
 
 /* Control lock, except where a field says otherwise. */
-struct share_process share_process = {.epoll_fd = -1, .fresh_fd = -1};
+struct share_process share_process EARLY_DATA = {.epoll_fd = -1, .fresh_fd = -1};
 
 static void on_readable(void)
 {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include "base/image/sections.h"
 #include "base/sys.h"
 #include "sock/share/channel.h"
 #include "sock/share/share.h"
@@ -87,7 +88,7 @@ void share_fork_parent(void)
 	share_process.fresh = NULL;
 }
 
-int share_fork_child_fd(void)
+EARLY_CODE int share_fork_child_fd(void)
 {
 	control_assert_held();
 	return share_process.fresh_fd;
