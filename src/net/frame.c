@@ -4,6 +4,8 @@
 
 #include <netinet/if_ether.h>
 
+#include "net/frame_internal.h"
+
 #define VLAN_TAG 4
 
 /* The steps of frame_parse() are one function: together they are no longer than a few calls. */
@@ -150,7 +152,9 @@ INTO_FRAME bool ip4_csum_good(const uint8_t *h, size_t hdr)
 	return folds_to_ones(sum);
 }
 
-/* RFC 791 3.1; options are skipped. */
+#define IP4_PLAIN 0x45 /* first byte of a header without options */
+
+/* RFC 791 3.1. */
 INTO_FRAME enum drop parse_ip4(struct pkt *pkt, unsigned flags, size_t l3, struct flow_key *key)
 {
 	const uint8_t *h = pkt->frame + l3;
@@ -160,9 +164,13 @@ INTO_FRAME enum drop parse_ip4(struct pkt *pkt, unsigned flags, size_t l3, struc
 
 	if (pkt->frame_len < l3 + IP4_HDR)
 		return DROP_SHORT;
+	if (__builtin_expect(h[0] != IP4_PLAIN, 0)) {
+		enum drop why = frame_check_ip4_options(h, pkt->frame_len - l3);
+
+		if (why != DROP_NONE)
+			return why;
+	}
 	hdr = (size_t)(h[0] & 0x0f) * 4;
-	if (h[0] >> 4 != 4 || hdr < IP4_HDR)
-		return DROP_IP_VERSION;
 	total = ntohs(load16(h + 2));
 	if (total < hdr || pkt->frame_len < l3 + total)
 		return DROP_IP_LENGTH;

@@ -29,4 +29,11 @@ static inline uint16_t sum_at(const struct frame_template *t, size_t at)
 	return sum;
 }
 
+/*
+ * RFC 791 3.1: checks a header h with options, frame_len bytes at most.  A source route makes the
+ * sender's address meaningless: the kernel drops it, too, unless the host says accept_source_route.
+ * Other options are skipped.
+ */
+enum drop frame_check_ip4_options(const uint8_t *h, size_t frame_len);
+
 #endif

@@ -395,6 +395,41 @@ static void test_addresses_that_no_frame_may_have(void **state)
 	}
 }
 
+/* A source route, or an option that is malformed, is no business of a program. */
+static void test_source_routes_and_malformed_options_are_dropped(void **state)
+{
+	static const struct {
+		const char *name;
+		uint8_t options[8];
+		enum drop why;
+	} rows[] = {
+		{"no-operations", {1, 1, 1, 1, 1, 1, 1, 1}, DROP_NONE},
+		{"record route", {7, 7, 4, 0, 0, 0, 0, 0}, DROP_NONE},
+		{"router alert", {148, 4, 0, 0, 148, 4, 0, 0}, DROP_NONE},
+		{"unknown", {94, 8, 1, 2, 3, 4, 5, 6}, DROP_NONE},
+		{"end, then anything", {1, 0, 131, 0, 137, 255, 7, 1}, DROP_NONE},
+		{"loose source route", {131, 7, 4, 10, 9, 0, 1, 0}, DROP_IP_OPTION},
+		{"loose source route, at its end", {131, 7, 8, 10, 9, 0, 1, 0}, DROP_IP_OPTION},
+		{"strict source route", {137, 7, 4, 10, 9, 0, 1, 0}, DROP_IP_OPTION},
+		{"source route behind others", {1, 148, 4, 0, 0, 137, 3, 4}, DROP_IP_OPTION},
+		{"of length 0", {7, 0, 0, 0, 0, 0, 0, 0}, DROP_IP_OPTION},
+		{"of length 1", {7, 1, 0, 0, 0, 0, 0, 0}, DROP_IP_OPTION},
+		{"beyond the header", {7, 9, 4, 0, 0, 0, 0, 0}, DROP_IP_OPTION},
+		{"without a length", {1, 1, 1, 1, 1, 1, 1, 7}, DROP_IP_OPTION},
+	};
+	struct shape s = {.proto = IPPROTO_UDP, .ip_opts = sizeof(rows[0].options), .payload = 30};
+
+	for (size_t i = 0; i < LENGTH(rows); i++) {
+		struct made m;
+
+		print_message("%s\n", rows[i].name);
+		make(&m, &s);
+		memcpy(m.bytes + m.l3 + 20, rows[i].options, sizeof(rows[i].options));
+		set_ip_csum(&m);
+		check_drop(parse(&m), rows[i].why);
+	}
+}
+
 /* A partial checksum is not sent again: IPv4 gets none, IPv6 a complete one. */
 static void test_a_datagram_is_sent_again(void **state)
 {
@@ -651,6 +686,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_no_flipped_bit_goes_unnoticed),
 	cmocka_unit_test(test_bad_fields),
 	cmocka_unit_test(test_addresses_that_no_frame_may_have),
+	cmocka_unit_test(test_source_routes_and_malformed_options_are_dropped),
 	cmocka_unit_test(test_a_datagram_is_sent_again),
 	cmocka_unit_test(test_tcp_options_beyond_the_segment),
 	cmocka_unit_test(test_udp_shorter_than_ip_is_cut),
