@@ -5,6 +5,7 @@
 # period of a function's comment, if that begins with a role: "control lock, no ring held: ...".
 # A function whose comment begins otherwise has the contract of the banner above it ("---- holder
 # ----"), or of the Role of its header: "control lock, ...", or "All other functions: control lock".
+# Functions of one file have such contracts of their own comment: control lock, no ring held.
 # A Role may name functions with another contract: "f(), g(): any".  Contracts with "or", "unless",
 # "without", or parentheses are not judged, nor are those of "app": in a handler of the program, which
 # may interrupt the holder of a ring, these functions fail.
@@ -60,18 +61,19 @@ contracts() {
 	function note() {
 		later[++n_later] = defined SUBSEP full SUBSEP contract_of SUBSEP file
 	}
-	function judge(name, decl, contract,   in_ring, need) {
+	function judge(name, decl, contract,   in_ring, need, text) {
+		text = (file, name) in own ? own[file, name] : body[name]
 		if (!(name in body) || contract !~ /control lock|no ring held|holder/ || contract ~ /^app/ ||
 		    contract ~ /(^| )(or|unless|without|not|except)( |$)|\(/)
 			return
 		in_ring = file ~ /^src\/ring\//
 		need = ""
-		if (!in_ring && contract ~ /control lock/ && body[name] !~ /control_assert_held\(\)/)
+		if (!in_ring && contract ~ /control lock/ && text !~ /control_assert_held\(\)/)
 			need = need " control_assert_held()"
-		if (!in_ring && contract ~ /no ring held/ && body[name] !~ /control_assert_no_ring\(\)/)
+		if (!in_ring && contract ~ /no ring held/ && text !~ /control_assert_no_ring\(\)/)
 			need = need " control_assert_no_ring()"
 		if (in_ring && contract ~ /^(the )?holder( of the ring)?(,|$)/ && decl ~ /struct ring \*/ &&
-		    body[name] !~ /ring_assert_held\(/)
+		    text !~ /ring_assert_held\(/)
 			need = need " ring_assert_held()"
 		total++
 		if (need != "")
@@ -85,8 +87,10 @@ contracts() {
 		split("", named)
 	}
 	in_body { # of a function (pending), or anything else in braces
-		if (pending != "")
+		if (pending != "") {
 			body[pending] = body[pending] "\n" $0
+			own[file, pending] = own[file, pending] "\n" $0
+		}
 		if (/^}/) {
 			in_body = 0
 			pending = ""
@@ -128,8 +132,8 @@ contracts() {
 			in_body = 1
 			pending = defined
 			if (pending != "")
-				body[pending] = ""
-			if (is_header && pending != "")
+				body[pending] = own[file, pending] = ""
+			if (pending != "" && (is_header || contract_of ~ /control lock|no ring held/))
 				note()
 			decl = ""
 			next
@@ -147,7 +151,9 @@ contracts() {
 		if (match(name, /[a-z_0-9]+\(/) && name !~ /^ typedef|^ _Static/)
 			defined = substr(name, RSTART, RLENGTH - 1)
 		contract_of = ""
-		if (is_header && defined != "" && !(defined in named)) {
+		if (!is_header && defined != "") {
+			contract_of = role(comment)
+		} else if (defined != "" && !(defined in named)) {
 			contract_of = role(comment)
 			if (contract_of == "")
 				contract_of = banner

@@ -179,6 +179,16 @@ expect contracts 'c_get: its contract needs control_assert_held()' ''
 contract sock/core '---- control lock ---- */ /* Gets it.' ''
 sed -i 's,\*/ /\*,*/\n/*,' src/sock/core/c.h
 expect contracts 'c_get: its contract needs control_assert_held()' ''
+# own_contract STATEMENT: a function of one file.
+own_contract() {
+	mkdir -p src/sock/core
+	printf '%s\n' '/* Control lock: sets it. */' 'static void set(int i)' '{' "	$1" '	a = i;' '}' > src/sock/core/c.c
+}
+own_contract ''
+expect contracts 'set: its contract needs control_assert_held()' ''
+own_contract 'control_assert_held();'
+sound contracts ''
+tree
 contract ring 'holder: gets it.' ''
 expect contracts 'c_get: its contract needs ring_assert_held()' ''
 contract sock/core 'Control lock: gets it.' 'control_assert_held();'

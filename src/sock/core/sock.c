@@ -62,6 +62,7 @@ static struct inet_sock *create_sock(int fd, int domain, int type, bool nonblock
 	const struct sock_kind *kind = sock_kinds[type == SOCK_DGRAM ? INET_UDP : INET_TCP];
 	struct inet_sock *so = sock_alloc(type == SOCK_DGRAM ? SOCK_TYPE_UDP : SOCK_TYPE_TCP);
 
+	control_assert_held();
 	if (!so)
 		return NULL;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
@@ -126,6 +127,7 @@ static void free_sock(struct inet_sock *so)
 {
 	struct ring *ring;
 
+	control_assert_held();
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	sock_free(so);
@@ -138,6 +140,7 @@ static void free_sock(struct inet_sock *so)
  */
 static void end_references(struct inet_sock *so)
 {
+	control_assert_held();
 	/* Pairs with sock_ref_valid() and sock_at_home(). */
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 2, __ATOMIC_RELEASE);
 	__atomic_store_n(&so->close_pending, false, __ATOMIC_RELAXED);
@@ -147,6 +150,7 @@ static void end_references(struct inet_sock *so)
 /* Control lock, holder: the program has no access to the socket from now on. */
 static void leave_program(struct inet_sock *so, enum sock_life next)
 {
+	control_assert_held();
 	sock_life_set(so, next);
 	sock_port_unclaim(so);
 	end_references(so);
@@ -169,6 +173,7 @@ static void end_and_release(struct inet_sock *so, struct ring *ring)
 	const struct sock_kind *kind = sock_kind_of(so);
 	bool lives_on = kind->close(so, ring);
 
+	control_assert_held();
 	ring_release_cold(ring);
 	if (lives_on)
 		return; /* it may be freed already */

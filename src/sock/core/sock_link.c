@@ -17,6 +17,7 @@ static void log_link_left(enum log_level level, int ifindex, const char *why)
 	static int told[LEFT_LINKS_MAX]; /* a ring: the oldest entry is overwritten */
 	static unsigned n;
 
+	control_assert_held();
 	for (unsigned i = 0; i < LEFT_LINKS_MAX; i++)
 		if (told[i] == ifindex)
 			return;

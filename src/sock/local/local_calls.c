@@ -50,6 +50,7 @@ static int connect_again(struct sock_ref ref, bool disconnect)
 	struct ring *ring;
 	int rc;
 
+	control_assert_held();
 	if (disconnect)
 		sock_stats_end(so);
 	rc = sock_hold_cold(ref, &ring);

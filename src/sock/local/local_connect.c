@@ -136,6 +136,7 @@ static int set_home(struct inet_sock *so)
 /* Control lock: has this process a local connection between the same endpoints? */
 static bool is_taken(const struct inet_sock *so, const struct endpoint *to)
 {
+	control_assert_held();
 	list_for_each(link, sock_list()) {
 		const struct inet_sock *other = container_of(link, struct inet_sock, link);
 

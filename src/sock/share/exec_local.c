@@ -140,6 +140,7 @@ static struct local_way way_of(struct inet_sock *so, unsigned which)
 	struct local_way way = {.fd = -1, .memory = -1};
 	struct ring *ring;
 
+	control_assert_held();
 	local_lock();
 	if (!sock_hold_cold(sock_ref_of(so), &ring)) {
 		if (so->inet == INET_LOCAL && so->shm.end.link)

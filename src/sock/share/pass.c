@@ -29,6 +29,7 @@ static bool is_receiving_listener(const struct inet_sock *so)
  */
 static bool may_stop(const struct inet_sock *so)
 {
+	control_assert_held();
 	return is_receiving_listener(so) &&
 	       (sock_is_unprivileged() || !share_other_holder(so, NULL));
 }
@@ -46,6 +47,7 @@ static int stop_receiving(struct sock_ref ref)
 	nsec_t rounds = 0;
 	bool more = true;
 
+	control_assert_no_ring();
 	while (more) {
 		if (!control_lock())
 			return -EAGAIN;
@@ -95,6 +97,7 @@ static int leave_listener(struct sock_ref ref)
 	struct inet_sock *so = inet_of(ref.sk);
 	int may = share_other_holder(so, NULL) ? 0 : may_leave(ref);
 
+	control_assert_held();
 	if (may)
 		return may < 0 ? may : sock_leave(so, VERDICT_PASSED);
 	member_end_flows(so);
@@ -111,6 +114,7 @@ static int leave_to_kernel(struct sock_ref ref)
 	struct inet_sock *so = inet_of(ref.sk);
 	int may;
 
+	control_assert_held();
 	if (so->inet == INET_LISTEN && so->verdict == VERDICT_PASSED)
 		return 0; /* the twin receives already */
 	may = share_other_holder(so, NULL) ? 0 : may_leave(ref);
@@ -273,6 +277,7 @@ static int take_locked(struct receipt *r, struct inet_sock **so)
 	uint16_t port = port_of(r->fd);
 	bool kept = false;
 
+	control_assert_held();
 	share_init();
 	*so = find_in(sock_list(), r->cookie, port);
 	if (!*so) {

@@ -31,6 +31,7 @@ static int pack(struct inet_sock *so, struct local_pass *pass)
 	struct shared *s;
 	int rc;
 
+	control_assert_held();
 	share_init();
 	if (!local_available() || so->verdict != VERDICT_LOCAL)
 		return -EREMOTE;
@@ -81,6 +82,7 @@ static void leave(struct inet_sock *so)
 {
 	struct shared *s = share_of(so);
 
+	control_assert_held();
 	sys_close_fd(&so->sharing->memfd);
 	if (s->closed) {
 		shared_left(share_sink(), s, true);

@@ -33,6 +33,7 @@ static void reserve_inherited(void)
 {
 	unsigned n = 0;
 
+	control_assert_held();
 	list_for_each(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
@@ -58,6 +59,7 @@ static struct sock_ref next_local(uint64_t *id)
 	struct sock_ref ref = {NULL, 0};
 	uint64_t least = UINT64_MAX;
 
+	control_assert_held();
 	list_for_each(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 

@@ -113,6 +113,7 @@ static struct dst *dst_for(struct inet_sock *so, const struct udp_way *way)
  */
 static int settle_old_ring(struct sock_ref ref, struct ring **home, struct ring *old)
 {
+	control_assert_held();
 	ring_release_cold(*home);
 	if (ring_hold_cold(old))
 		ring_release_cold(old);
@@ -132,6 +133,7 @@ static int begin_sending(struct inet_sock *so, const struct dst_found *found)
 {
 	int rc = 0;
 
+	control_assert_held();
 	if (found->verdict != VERDICT_ACCELERATED)
 		return 0;
 	if (sock_life_is(so, LIFE_OPEN))
@@ -151,6 +153,7 @@ static int find_group(struct inet_sock *so, const struct udp_way *way, struct ds
 {
 	struct dst_found wire = {.verdict = found->verdict};
 
+	control_assert_held();
 	/* Local parts begin after that. */
 	if (!params.local || (!query && sock_start_for(so) != VERDICT_ACCELERATED))
 		return 0;
@@ -175,6 +178,7 @@ static int find_way(struct inet_sock *so, const struct udp_way *way, struct dst_
 	bool multicast;
 	int rc = 0;
 
+	control_assert_held();
 	if (says == CONF_OS) {
 		by_kernel(found, VERDICT_RULE);
 		return 0;

@@ -3,8 +3,8 @@
  * A mutex of a few instructions, for calls that take it each time: pthread_mutex_lock() and its
  * counterpart are sixty.
  *
- * Role		any thread.  A signal handler that interrupts the owner must not take it: the
- *		caller refuses such calls (busy.h).  It does not nest.
+ * Role		any thread, between busy_lock() and busy_unlock(): a signal handler that
+ *		interrupts the owner must not take it.  It does not nest.
  * Lifetime	all zero: free.  In a forked child it is cleared, whoever had it in the parent.
  * Ordering	what an owner wrote is visible to the next one.
  * Progress	a thread that finds it taken sleeps in the kernel.  Whoever has slept leaves it marked
@@ -13,8 +13,11 @@
 #ifndef SOCK_WAIT_LIGHT_H
 #define SOCK_WAIT_LIGHT_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/busy.h"
 
 enum {
 	LIGHT_FREE,
@@ -33,6 +36,7 @@ static inline void light_lock(struct light_mutex *mutex)
 {
 	uint32_t state = LIGHT_FREE;
 
+	assert(busy_locks);
 	/* acquire: pairs with light_unlock() */
 	if (__builtin_expect(!__atomic_compare_exchange_n(&mutex->state, &state, LIGHT_TAKEN, false,
 							  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED),

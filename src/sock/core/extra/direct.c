@@ -442,6 +442,7 @@ static int modify(struct direct_id id, const struct vma_modify_ring_attr *attr)
 {
 	int rc = 0;
 
+	control_assert_held();
 	if (id.life && !slot_of(id))
 		return -ENODEV;
 	if (attr->comp_bit_mask & VMA_MODIFY_RING_CQ_MODERATION)

@@ -20,6 +20,7 @@ static void tell_why_left(int fd, char *reason, size_t room)
 	const struct stats_page *page = stats_page();
 	struct stat st;
 
+	control_assert_held();
 	if (!page || fstat(fd, &st))
 		return;
 	stats_slots_identify();
@@ -37,6 +38,7 @@ static void tell_ours(const struct inet_sock *so, struct vma_verdict_t *v)
 	const struct ring *home = sock_home(so);
 	enum verdict verdict = sock_told_verdict(so);
 
+	control_assert_held();
 	snprintf(v->reason, sizeof(v->reason), "%s", verdict_text(verdict));
 	v->served = verdict == VERDICT_ACCELERATED ? VMA_SERVED_ACCELERATED
 		    : verdict == VERDICT_LOCAL	   ? VMA_SERVED_LOCAL

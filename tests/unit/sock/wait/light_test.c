@@ -15,13 +15,25 @@ static unsigned long count; /* plain */
 static bool done;	    /* plain */
 static unsigned early;	    /* plain: threads that had it before it was released */
 
+static void lock(void)
+{
+	busy_lock();
+	light_lock(&mutex);
+}
+
+static void unlock(void)
+{
+	light_unlock(&mutex);
+	busy_unlock();
+}
+
 static void test_it_is_free_again(void **state)
 {
 	(void)state;
 	mutex = (struct light_mutex){0};
-	light_lock(&mutex);
+	lock();
 	assert_int_equal(mutex.state, LIGHT_TAKEN);
-	light_unlock(&mutex);
+	unlock();
 	assert_int_equal(mutex.state, LIGHT_FREE);
 }
 
@@ -29,9 +41,9 @@ static void *add(void *arg)
 {
 	(void)arg;
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		light_lock(&mutex);
+		lock();
 		count++;
-		light_unlock(&mutex);
+		unlock();
 	}
 	return NULL;
 }
@@ -54,9 +66,9 @@ static void test_one_thread_at_a_time_has_it(void **state)
 static void *wait_for_it(void *arg)
 {
 	(void)arg;
-	light_lock(&mutex);
+	lock();
 	early += !done;
-	light_unlock(&mutex);
+	unlock();
 	return NULL;
 }
 
@@ -69,13 +81,13 @@ static void test_threads_that_sleep_are_woken(void **state)
 	mutex = (struct light_mutex){0};
 	done = false;
 	early = 0;
-	light_lock(&mutex);
+	lock();
 	for (unsigned i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, wait_for_it, NULL), 0);
 	while (__atomic_load_n(&mutex.state, __ATOMIC_RELAXED) != LIGHT_WANTED)
 		sched_yield();
 	done = true;
-	light_unlock(&mutex);
+	unlock();
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(early, 0);
