@@ -326,21 +326,14 @@ EARLY_CODE static bool write_sockets(char *at, const char *end, id_fn id_of, boo
 	return true;
 }
 
-EARLY_CODE static size_t count_env(char *const *env)
-{
-	size_t n = 0;
-
-	while (env && env[n])
-		n++;
-	return n;
-}
-
 /* A copy of the environment, without our variables. map NULL: no memory. */
 EARLY_CODE static struct inherited environment_make(char *const *env)
 {
 	struct inherited h = {.env = env, .channel = -1};
-	size_t n = count_env(env);
+	size_t n = 0;
 
+	while (env && env[n])
+		n++;
 	h.size = (n + 3) * sizeof(*env) + 2 * TEXT_MAX;
 	h.map = mem_map(h.size);
 	if (!h.map)
@@ -551,9 +544,12 @@ int inherited_keep(const struct inherited *h)
 /* ---- what a child is lent ---------------------------------------------------------- */
 
 static pthread_mutex_t lend_lock = PTHREAD_MUTEX_INITIALIZER;
+/* This thread has lend_lock, or is about to: a handler that interrupts it must not wait for that. */
+static __thread volatile bool lends __attribute__((tls_model("initial-exec")));
 
 void inherited_fork_child(void)
 {
+	lends = false;
 	pthread_mutex_init(&lend_lock, NULL);
 }
 
@@ -566,6 +562,11 @@ struct inherited inherited_lend(enum image image, char *const *env)
 	fork_adopt();
 	if (!exec_inherit_any() || image == IMAGE_PLAIN)
 		return h;
+	if (lends) {
+		h.refused = true;
+		return h;
+	}
+	lends = true;
 	pthread_mutex_lock(&lend_lock);
 	h = environment_make(env);
 	if (!h.map || !exec_inherit_lend(&ch)) {
@@ -592,6 +593,7 @@ void inherited_lent(struct inherited *h)
 			environment_free(h);
 		h->size = 0;
 		pthread_mutex_unlock(&lend_lock);
+		lends = false;
 	}
 	errno = saved;
 }

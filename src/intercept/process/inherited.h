@@ -68,9 +68,10 @@ struct inherited {
 	char *text;	  /* the variables, in map */
 	void *map;	  /* memory of env; NULL: it inherits nothing */
 	size_t size;
-	int channel; /* inherited_lend(): the child's end of the channel */
-	bool shares; /* the channel to the parent becomes the program's */
-	bool left;   /* inherited_leave() prepared what exec closes, too */
+	int channel;  /* inherited_lend(): the child's end of the channel */
+	bool refused; /* inherited_lend(): fail with EAGAIN */
+	bool shares;  /* the channel to the parent becomes the program's */
+	bool left;    /* inherited_leave() prepared what exec closes, too */
 };
 
 /* Is there any socket to inherit, or anything to shut down before exec? */
@@ -87,7 +88,8 @@ int inherited_keep(const struct inherited *h);
 /*
  * Around the making of a child that executes a program at once: inherited_lend() before,
  * inherited_lent() after, even if it failed. A lock is held between the two, so that no
- * other child gets the channel.
+ * other child gets the channel. A handler of the program that interrupts a thread between the
+ * two is refused.
  */
 struct inherited inherited_lend(enum image image, char *const *env);
 void inherited_lent(struct inherited *h);

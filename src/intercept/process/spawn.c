@@ -24,6 +24,8 @@ EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
 	if (!inherited_any())
 		return libc.posix_spawn(pid, path, actions, attr, argv, env);
 	h = inherited_lend(image_at(AT_FDCWD, path, 0, env), env);
+	if (h.refused)
+		return EAGAIN;
 	rc = libc.posix_spawn(pid, path, actions, attr, argv, h.env);
 	inherited_lent(&h);
 	return rc;
@@ -38,6 +40,8 @@ EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_act
 	if (!inherited_any())
 		return libc.posix_spawnp(pid, file, actions, attr, argv, env);
 	h = inherited_lend(image_search(file, env), env);
+	if (h.refused)
+		return EAGAIN;
 	rc = libc.posix_spawnp(pid, file, actions, attr, argv, h.env);
 	inherited_lent(&h);
 	return rc;
@@ -53,6 +57,10 @@ EXPORT FILE *popen(const char *command, const char *type)
 	if (!inherited_any())
 		return libc.popen(command, type);
 	h = inherited_lend(image_at(AT_FDCWD, _PATH_BSHELL, 0, environ), environ);
+	if (h.refused) {
+		errno = EAGAIN;
+		return NULL;
+	}
 	if (h.map)
 		putenv(h.text);
 	file = libc.popen(command, type);

@@ -24,6 +24,7 @@ struct fake {
 	bool sock_pass_fails;	   /* sock_pass() fails */
 	int sock_pass_fails_after; /* it fails after this many successes; 0: never */
 	bool in_transit;	   /* sock_pass() marks sockets as in transit */
+	bool lends;		   /* there are sockets to inherit */
 	bool is_local;		   /* ... or finds a local connection that can go to a relay only */
 	struct sock *stays;	   /* sock_to_kernel() fails for it */
 	struct sock_ref listener;  /* connections wait there, as xtreme_poll() tells */

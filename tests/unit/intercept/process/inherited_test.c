@@ -80,6 +80,26 @@ static void test_the_variable_is_removed(void **state)
 	assert_string_equal(env[1], "B=2");
 }
 
+/* A handler of the program that starts one, too, would wait for the thread that it interrupts. */
+static void test_a_child_is_not_made_while_this_thread_makes_another(void **state)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	struct inherited outer, inner;
+
+	fake.lends = true;
+	for (int i = 0; i < 2; i++) {
+		outer = inherited_lend(IMAGE_OURS, environ);
+		assert_false(outer.refused);
+		assert_non_null(outer.map);
+		inner = inherited_lend(IMAGE_OURS, environ);
+		assert_true(inner.refused);
+		assert_null(inner.map);
+		inherited_lent(&outer);
+	}
+	fake.lends = false;
+	assert_int_equal(close(fd), 0);
+}
+
 static void take_nothing(int fd, uint64_t inode)
 {
 	char text[100];
@@ -231,6 +251,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_what_cannot_wait_is_taken_at_once),
 	cmocka_unit_test(test_only_a_tcp_socket_that_was_listed_is_a_local_connection),
 	cmocka_unit_test(test_a_program_takes_what_it_inherits_at_its_first_call),
+	cmocka_unit_test(test_a_child_is_not_made_while_this_thread_makes_another),
 };
 
 VMA_TEST_MAIN("exec", tests, NULL, NULL)
