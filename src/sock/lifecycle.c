@@ -129,6 +129,7 @@ static bool internal_hook(void)
 	local_links_run(now);
 	more = local_moves_run() || more;
 	local_listeners_run(now);
+	more = local_receivers_run() || more;
 	syn_catch_close();
 	look_around(now);
 	more = tcp_left_run(now) || more;

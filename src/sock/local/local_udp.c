@@ -19,6 +19,7 @@
 
 static struct list receivers;  /* lock */
 static uint32_t last_receiver; /* lock */
+static bool watch_wanted;      /* internal thread: by a receiver */
 
 const struct sock_ops local_udp_ops[LOCAL_UDP_OPS] = {
 #define X(name, mode)                                               \
@@ -329,6 +330,7 @@ static void close_ring(struct local_udp *l)
 	l->memory = 0;
 	l->n_addrs = 0;
 	l->closed++;
+	__atomic_store_n(&l->watch, WATCH_NOT, __ATOMIC_RELAXED);
 	segment_close(&l->segment);
 }
 
@@ -447,11 +449,54 @@ struct ring *local_udp_ring(const struct inet_sock *so)
 	const struct local_udp *l = so->udp.local;
 
 	control_assert_held();
-	return l && l->registered ? local_ring() : NULL;
+	if (!l || !l->registered || __atomic_load_n(&l->watch, __ATOMIC_RELAXED) == WATCH_NOT)
+		return NULL;
+	return local_ring();
+}
+
+/* ---- threads that wait poll local_ring() ------------------------------------------------------- */
+
+void local_watch_later(struct local_udp *l)
+{
+	__atomic_store_n(&l->watch, WATCH_WANTED, __ATOMIC_RELAXED);
+	watch_wanted = true;
+}
+
+static void begin_watch(struct local_udp *l)
+{
+	struct inet_sock *so = inet_of(l->ref.sk);
+	struct ring *home;
+
+	sock_rings_changed(so);
+	home = local_hold_home(l);
+	if (!home)
+		return;
+	__atomic_store_n(&l->watch, WATCH_BEGUN, __ATOMIC_RELAXED);
+	/* Threads that sleep would leave local_ring() to the internal thread, if that polls rings at all. */
+	ready_wake_all(&so->sk);
+	ring_release_cold(home);
+}
+
+bool local_receivers_run(void)
+{
+	if (__builtin_expect(!watch_wanted, 1))
+		return false;
+	if (!control_trylock())
+		return true;
+	watch_wanted = false;
+	list_for_each(at, &receivers) {
+		struct local_udp *l = container_of(at, struct local_udp, link);
+
+		if (__atomic_load_n(&l->watch, __ATOMIC_RELAXED) == WATCH_WANTED)
+			begin_watch(l);
+	}
+	control_unlock();
+	return false;
 }
 
 void local_udp_forget(void)
 {
 	receivers = (struct list){0};
+	watch_wanted = false;
 	local_targets_forget();
 }

@@ -17,8 +17,8 @@
  * (local_udp_quick.c).
  *
  * The home of a socket that receives nowhere else is local_ring().  One that receives frames keeps
- * its home, and belongs to local_ring() besides (inet_sock.rings): its record ring is read by the holder
- * of its home, as the queue is; to send, the holder goes to local_ring() for a moment.
+ * its home, and belongs to local_ring() besides (inet_sock.rings) while the record ring is open: that is
+ * read by the holder of its home, as the queue is; to send, the holder goes to local_ring() for a moment.
  *
  * Role		"holder" is the holder of the socket's home, of a target that of local_ring().
  * Lifetime	the socket's part, struct local_udp, begins when the socket first meets an address
@@ -67,6 +67,9 @@ struct local_kernels {
 	uint32_t looked; /* local_dir_generation() before no receiver was found */
 };
 
+/* Do threads that wait for the socket poll local_ring(), too?  Not before a sender has asked for the ring. */
+enum local_watch { WATCH_NOT, WATCH_WANTED, WATCH_BEGUN };
+
 enum local_look { LOOK_NOT, LOOK_POSTED, LOOK_ENDED };
 
 struct local_udp {
@@ -92,6 +95,7 @@ struct local_udp {
 	/* holder of local_ring() */
 	struct list writers;
 	/* any, atomic */
+	enum local_watch watch; /* holder to write */
 	enum local_look look_state;
 	bool more;	/* of the holder: the last local_pull() has left something */
 	unsigned tries; /* of local_find_group() since the last send to a group */
@@ -151,6 +155,13 @@ struct ring *local_hold_home(struct local_udp *l);
 uint32_t local_address_at(const struct local_udp *l, const struct inaddr *addr);
 /* control lock: the ring besides home that the socket's datagrams come by; NULL: none. */
 struct ring *local_udp_ring(const struct inet_sock *so);
+/*
+ * internal thread, holder of home: the record ring is open.  local_receivers_run() makes threads that wait for
+ * the socket poll local_ring(), too.
+ */
+void local_watch_later(struct local_udp *l);
+/* internal thread, between rounds.  True: call it again soon. */
+bool local_receivers_run(void);
 #define LOCAL_PULL_MAX 64 /* records that one notice makes datagrams of */
 /*
  * holder: makes datagrams of max records at most.  True: there may be more.  A socket whose queue is

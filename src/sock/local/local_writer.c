@@ -216,6 +216,7 @@ static int open_ring(struct local_udp *l)
 		local_twin_pause(l);
 		local_twin_unquiet(l);
 		local_turn_begin(l);
+		local_watch_later(l);
 		return 0;
 	}
 	segment_close(&l->segment);
