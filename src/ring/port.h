@@ -243,6 +243,7 @@ struct port_queue {
 	struct pkt_pool pool; /* of the frames that rx_burst and tx_get return */
 	unsigned frames;      /* in total */
 	unsigned frames_free; /* neither in the kernel nor in a packet that is in use */
+	bool unused;	      /* nothing can have arrived yet: not worth a line of statistics */
 	/* set when opened, for ring_open() */
 	struct port_queue *parts; /* queues that this one consists of, linked by next; or NULL */
 	struct port_queue *next;

@@ -51,6 +51,7 @@ int port_local_add(struct ring *ring, struct port_local_lane *lane)
 	ring_fds_changed(ring);
 	progress_wake();
 	list_push_back(&q->lanes, &lane->link);
+	q->base.unused = false;
 	return 0;
 }
 
@@ -137,7 +138,7 @@ static int local_open_queue(struct port *port, struct port_queue **out, char why
 	if (rc < 0)
 		goto free_queue;
 	q->epoll_fd = sys_fd_hide(rc);
-	q->base = (struct port_queue){.port = port, .ops = port->ops};
+	q->base = (struct port_queue){.port = port, .ops = port->ops, .unused = true};
 	list_init(&q->lanes);
 	*out = &q->base;
 	return 0;

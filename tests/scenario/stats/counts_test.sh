@@ -31,6 +31,11 @@ import json, sys
 print(*(s[sys.argv[2]] for s in json.load(sys.stdin)[0]["sockets"] if s["fd"] == int(sys.argv[1])))' "$@"
 }
 
+# interfaces: of the reader's rings.
+interfaces() {
+	timeout 30 "$vma" stat -k $dir -p $reader -v 3 -c 1 | sed -n 's/^Interface: //p' | sort | xargs
+}
+
 between() {
 	(($1 <= $2 && $2 <= $3)) && return
 	echo "     $2 is not from $1 to $3"
@@ -81,8 +86,10 @@ for local in 0 1; do
 	((local)) || netns_kill $spawned
 done
 reader=$spawned
+check "no sender is on this host: shared memory is no ring" test "$(interfaces)" == v0
 netns_spawn $netns_tmp/sender c "$lib" python3 tests/scenario/stats/sleeper.py send 10.9.0.1 6000 || die "no sender"
 check "the first datagram from this host ends a sleep, too" await 30 got $((N + 1))
+check "... and shared memory is one" test "$(interfaces)" == "local v0"
 netns_kill $spawned
 netns_kill $reader
 

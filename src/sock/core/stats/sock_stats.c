@@ -78,7 +78,7 @@ static void publish_ring(struct ring *ring, struct stats_ring *slot)
 {
 	const struct ring_stats *stats = &ring->stats;
 
-	slot->open = ring->q != NULL;
+	slot->open = ring->q && !ring->q->unused;
 	slot->id = ring->id;
 	slot->key = ring->key;
 	slot->sockets = __atomic_load_n(&ring->refs, __ATOMIC_RELAXED);
