@@ -213,6 +213,7 @@ const struct sock_upcalls sock_upcalls = {
 	.nonblock_ask = share_nonblock_ask,
 	.share_close = share_close,
 	.share_leave = share_leave,
+	.local_available = local_available,
 	.local_connect = local_connect,
 	.local_connect_wait = local_connect_wait,
 	.local_may_listen = local_may_listen,

@@ -368,6 +368,8 @@ struct sock_upcalls {
 	enum local_turn (*local_turn)(struct inet_sock *so, unsigned says);
 	/* holder of home: the kernel sends all its datagrams from now on. */
 	void (*local_send_stop)(struct inet_sock *so);
+	/* control lock, acceleration runs: may this process exchange data through shared memory? */
+	bool (*local_available)(void);
 	/* A BPF program chooses among the sockets of its port: local peers leave it to the kernel. */
 	void (*local_filtered)(const struct inet_sock *so);
 	/* The ring besides home that its datagrams come by; NULL: none. */

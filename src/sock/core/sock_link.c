@@ -86,7 +86,7 @@ struct ring *sock_ring_for(int ifindex, uint64_t key)
 		return ring;
 	if (rc == -PORT_UNTRIED && fresh)
 		log_link_left(LOG_INFO, ifindex, why);
-	else if (rc == -EPERM && params.local)
+	else if (rc == -EPERM && sock_upcalls.local_available())
 		tell_local_only(why);
 	else if (fresh)
 		warn_port(ifindex, why);
