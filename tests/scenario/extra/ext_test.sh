@@ -29,7 +29,7 @@ for mode in 1 0 2; do
 		check "... the socket is accelerated" says '^served 1 by ring [0-9]+ of [1-9][0-9]*: accelerated'
 		check "... messages are written into frames" says '^frames [1-9][0-9]{2,}'
 		check "... another socket is the kernel's, and the reason is told" \
-			says '^loopback 3: the address is on this host'
+			says '^options 3: an option is set that only the kernel serves'
 		check "... the kernel receives none" test $kernel_in = 0
 	done
 	vma_env=("${plain[@]}")

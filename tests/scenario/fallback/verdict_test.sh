@@ -134,16 +134,20 @@ says() {
 	grep -qE "$1" $log || { tail -30 $log && false; }
 }
 
-run VMA_TRACELEVEL=debug -- undecided accelerated family loopback no_route broadcast interface \
+run VMA_TRACELEVEL=debug -- undecided accelerated family no_route broadcast interface \
 	port_failed shared_port option call stopped forked passed
 for reason in 'not decided yet' accelerated 'the address family is not accelerated' \
-	'the address is on this host' 'there is no route' broadcast \
+	'there is no route' broadcast \
 	'the interface cannot be accelerated' 'the interface could not be taken' \
 	'other programs listen on the same address and port' \
 	'an option is set that only the kernel serves' 'a call was made that only the kernel serves' \
 	'it does not listen any more' 'the socket was inherited by a forked process' 'the socket was passed to another process'; do
 	check "$reason" counted "$reason"
 done
+run VMA_TRACELEVEL=debug VMA_LOCAL=0 -- loopback
+check "on this host" counted 'the address is on this host'
+run VMA_TRACELEVEL=debug VMA_LOCAL=1 -- loopback
+check "... where others may reach it through shared memory" counted 'accelerated, local'
 run VMA_TRACELEVEL=warn -- passed_live
 check "a connection is not passed to a program without the library" test "$(grep -c '^passed E.*NOTSUP' $log)" == 2
 check "... which is reported once" test "$(grep -c 'is not sent to another process' $log)" == 1
