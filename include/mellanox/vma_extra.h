@@ -385,7 +385,7 @@ struct __attribute__((packed)) vma_api_t {
 	 * buf.  0: an empty datagram, or the end of the stream, and then without MSG_VMA_ZCOPY.
 	 * Datagrams that a program holds count as unread: beyond SO_RCVBUF, further ones for this
 	 * socket are dropped.
-	 * Within this host (VMA_LOCAL=1) the bytes are in memory that the peer can write: a hostile
+	 * Within this host (VMA_LOCAL) the bytes are in memory that the peer can write: a hostile
 	 * one may change them.  Its room comes back in the order of arrival, as packets are freed.
 	 * ENOBUFS: buf is too small for one packet, or too many are held.  EIO: the data can only
 	 * be copied, and *flags has MSG_VMA_ZCOPY_FORCE.  Otherwise as recvfrom().

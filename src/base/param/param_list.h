@@ -161,7 +161,7 @@ PARAM_INT(cq_poll_batch_max, VMA_CQ_POLL_BATCH_MAX, 16, 1, 128, "CQ Poll Batch (
 ALWAYS_BOOL(VMA_CQ_KEEP_QP_FULL, 1, "CQ Keeps QP Full", "The RX queue gets a free frame for each one that it delivers; where frames run short, what is queued is copied to ordinary memory.", "the RX queue is always kept full")
 CARD_INT(VMA_QP_COMPENSATION_LEVEL, 256, 1, 100000000, "QP Compensation Level", "Spare receive buffers that each ring keeps.")
 PARAM_BOOL(offloaded_sockets, VMA_OFFLOADED_SOCKETS, 1, "Offloaded Sockets", "Accelerate sockets; 0 leaves all of them to the kernel.")
-PARAM_BOOL(local, VMA_LOCAL, 0, "Local connections", "Accelerated programs of one user on one host exchange data through shared memory; 0 leaves that to the kernel.")
+PARAM_BOOL(local, VMA_LOCAL, 1, "Local connections", "Accelerated programs of one user on one host exchange data through shared memory; 0 leaves that to the kernel.")
 PARAM_INT(local_mem, VMA_LOCAL_MEM, 1024, 1, 1000000, "Local Mem (MB)", "Limit of the memory, in MB, of the local connections that the process begins: they get smaller buffers where it runs low, and a connection without room uses the kernel.")
 ALWAYS_INT(VMA_TIMER_RESOLUTION_MSEC, 10, 1, 10000, "Timer Resolution (msec)", "How exact timers are. Timers of the library expire at their deadline, to the microsecond where a thread polls, to the millisecond where the internal thread serves them.", "timers are as exact as the thread that serves them: microseconds where a thread polls")
 ALWAYS_INT(VMA_TCP_TIMER_RESOLUTION_MSEC, 100, 1, 10000, "TCP Timer Resolution (msec)", "How exact the timers of TCP are; see VMA_TIMER_RESOLUTION_MSEC.", "timers of TCP expire at their deadline, not at a tick")
