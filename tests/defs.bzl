@@ -77,13 +77,14 @@ def netns_test(name, data = [], size = "medium", tags = [], srcs = None, alone =
         **kwargs
     )
 
-def scenario_tests(data = [], exclude = [], alone = []):
+def scenario_tests(data = [], exclude = [], alone = [], tags = []):
     """Every *_test.sh of the package, by hand: LIB=path/to/libvma.so <package>/<name>.sh
 
     Args:
       data: what they need besides the library, the probe and tools/lib/netns.sh.
       exclude: files that are not such tests.
       alone: those that judge time, without ".sh".
+      tags: as for any test, of each of them.
     """
     for src in native.glob(["*_test.sh"], exclude = exclude):
         name = src[:-len(".sh")]
@@ -95,6 +96,7 @@ def scenario_tests(data = [], exclude = [], alone = []):
                 "//tools:netns",
             ],
             alone = name in alone,
+            tags = tags,
         )
 
 def test_program(name, **kwargs):
