@@ -6,9 +6,11 @@
 #include "base/sys.h"
 
 __thread nsec_t spin_shared_until __attribute__((tls_model("initial-exec")));
+__thread nsec_t spin_own_until __attribute__((tls_model("initial-exec")));
 static __thread long switches_seen __attribute__((tls_model("initial-exec")));
 
 long (*spin_switches)(void) = sys_switches;
+int (*spin_give)(void) = sys_sched_yield;
 
 /* Did another thread have the core since the last call? Yes, if the kernel does not say. */
 static bool was_switched(void)
@@ -37,7 +39,9 @@ void spin_yield(struct spin *spin)
 	nsec_t before = clock_now(), now;
 	bool shared = before < spin_shared_until;
 
-	sys_sched_yield();
+	if (before < spin_own_until && !params.rx_poll_yield)
+		return;
+	spin_give();
 	now = clock_now();
 	if (now - before > SPIN_TURN) {
 		if (now + SPIN_SHARED / 2 > spin_shared_until) {
@@ -48,8 +52,10 @@ void spin_yield(struct spin *spin)
 		if (shared)
 			spin->lost += now - before;
 	}
-	if (now - before > SPIN_GAP)
+	if (now - before > SPIN_GAP) {
 		spin->late = true;
+		spin_own_until = now + SPIN_OWN;
+	}
 	/* The time of other threads is not a gap. */
 	spin->last = now;
 }

@@ -12,6 +12,11 @@
  * it switched threads (sys_switches()): once for each gap, and once or twice in SPIN_SHARED while
  * yields are slow.
  *
+ * A thread that does not yield in its turn keeps the core for a time slice, and the kernel takes what the
+ * poller has left of its own for given away: then one turn of a microsecond comes in many milliseconds.
+ * So after a turn that was longer than SPIN_GAP the poller does not yield for a while; for less than SPIN_GAP,
+ * or two that poll on one core would answer each other like that.
+ *
  * If other threads had the core for a millisecond of one call, and nothing arrived, there are
  * more threads than processors, and polling takes time from the threads that the call waits
  * for.  The thread then sleeps, as if its time for polling were over.
@@ -27,6 +32,7 @@
 #include "base/param.h"
 
 #define SPIN_GAP (100 * NSEC_PER_USEC)	  /* between two rounds: perhaps descheduled */
+#define SPIN_OWN (80 * NSEC_PER_USEC)	  /* without yields, after a gap */
 #define SPIN_TURN (3 * NSEC_PER_USEC / 2) /* a yield this long may have let another thread run */
 #define SPIN_SHARED (10 * NSEC_PER_MSEC)  /* how long the core is expected to stay shared */
 #define SPIN_LOST NSEC_PER_MSEC		  /* of one call, to others, while nothing arrived */
@@ -43,8 +49,12 @@ struct spin {
 /* This thread shares its core until this time. */
 extern __thread nsec_t spin_shared_until __attribute__((tls_model("initial-exec")));
 
-/* sys_switches(); tests replace it. */
+/* It does not yield until this time. */
+extern __thread nsec_t spin_own_until __attribute__((tls_model("initial-exec")));
+
+/* sys_switches(), sys_sched_yield(); tests replace them. */
 extern long (*spin_switches)(void);
+extern int (*spin_give)(void);
 
 void spin_yield(struct spin *spin);
 

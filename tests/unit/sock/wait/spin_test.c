@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/cleanup.h"
+#include "base/sys.h"
 #include "tests/vma_test.h"
 
 static nsec_t a_round(struct spin *spin, nsec_t now)
@@ -33,7 +34,8 @@ static int setup(void **state)
 	spin_start(&spin);
 	spin_gap(&spin, 1);
 	asked = 0;
-	spin_shared_until = 0;
+	spin_shared_until = spin_own_until = 0;
+	spin_give = sys_sched_yield;
 	params.rx_poll_yield = 0;
 	clock_init();
 	return 0;
@@ -188,6 +190,64 @@ static void test_yielding_can_be_asked_for(void **state)
 	assert_true(spin.last >= now);
 }
 
+static nsec_t turn, turn_end; /* how long another thread has the core, and until when it had it */
+static int turns;
+
+static int give_a_turn(void)
+{
+	nsec_t until = clock_now() + turn;
+
+	while ((turn_end = clock_now()) < until)
+		;
+	turns++;
+	return 0;
+}
+
+static void test_after_a_long_turn_the_poller_does_not_yield(void **state)
+{
+	struct spin spin;
+
+	spin_give = give_a_turn;
+	turn = 3 * SPIN_GAP;
+	turns = 0;
+	spin_shared_until = clock_now() + (3600 * NSEC_PER_SEC);
+	spin_start(&spin);
+	a_round(&spin, clock_now());
+	assert_int_equal(turns, 1);
+	assert_in_range(spin_own_until - turn_end, SPIN_OWN,
+			NSEC_PER_SEC); /* late, on a busy machine */
+	spin_own_until = clock_now() + (3600 * NSEC_PER_SEC);
+	a_round(&spin, clock_now());
+	assert_int_equal(turns, 1);
+	params.rx_poll_yield = 1; /* unless the program wants each round to yield */
+	a_round(&spin, clock_now());
+	assert_int_equal(turns, 2);
+	params.rx_poll_yield = 0;
+	spin_own_until = 0;
+	a_round(&spin, clock_now());
+	assert_int_equal(turns, 3);
+}
+
+/* Two that yield to each other do so in each round. */
+static void test_a_short_turn_is_answered_at_once(void **state)
+{
+	struct spin spin;
+
+	spin_give = give_a_turn;
+	turn = 2 * SPIN_TURN;
+	spin_start(&spin);
+	for (int i = 0; i < 100; i++) {
+		spin_own_until = 0; /* on a busy machine a turn may be a long one */
+		turns = 0;
+		spin_shared_until = clock_now() + (3600 * NSEC_PER_SEC);
+		a_round(&spin, clock_now());
+		assert_int_equal(turns, 1);
+		if (!spin_own_until)
+			return;
+	}
+	fail_msg("each turn of 3 us was followed by one of the poller");
+}
+
 static void *spin_for_ever(void *arg)
 {
 	struct spin spin;
@@ -225,6 +285,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_thread_that_polls_long_without_result_sleeps, setup),
 	cmocka_unit_test_setup(test_short_gaps_are_no_loss, setup),
 	cmocka_unit_test_setup(test_yielding_can_be_asked_for, setup),
+	cmocka_unit_test_setup(test_after_a_long_turn_the_poller_does_not_yield, setup),
+	cmocka_unit_test_setup(test_a_short_turn_is_answered_at_once, setup),
 	cmocka_unit_test(test_a_thread_that_never_sleeps_can_be_cancelled),
 };
 
