@@ -114,6 +114,17 @@ bool icmp_parse_error(const uint8_t *packet, size_t len, struct icmp_error *erro
 	return true;
 }
 
+bool icmp_is_genuine(const uint8_t *packet, size_t len)
+{
+	size_t outer = len < IP4_HDR ? 0 : ip_header(packet, len);
+	const uint8_t *icmp = packet + outer;
+
+	if (!outer || len - outer < ICMP_HDR + IP4_HDR)
+		return false;
+	return !memcmp(packet + 16, icmp + ICMP_HDR + 12, 4) &&
+	       csum_fold(csum_add(0, icmp, len - outer)) == 0xffff;
+}
+
 /* ---- ICMPv6 ---------------------------------------------------------------------------- */
 
 /* Destination unreachable: errno by code, as in Linux. */
@@ -144,11 +155,9 @@ static bool what_happened6(const uint8_t *icmp, struct icmp_error *error)
 	case ICMP6_TIME_EXCEEDED:
 		error->error = EHOSTUNREACH;
 		return true;
-	case ICMP6_PARAM_PROB:
+	default: /* parameter problem, and errors that are not known: RFC 4443 section 2.4 (a) */
 		error->error = EPROTO;
-		return true;
-	default:
-		return false;
+		return !(icmp[0] & ICMP6_INFOMSG_MASK);
 	}
 }
 

@@ -27,7 +27,17 @@ struct icmp_error {
  */
 bool icmp_parse_error(const uint8_t *packet, size_t len, struct icmp_error *error);
 
-/* The same for ICMPv6; message begins with its header: a raw socket delivers no IPv6 header. */
+/*
+ * Is it for the sender of the packet that it quotes, and is its checksum right?  A raw socket of IPv4 delivers
+ * messages that the kernel itself ignores: damaged ones, and those to groups and broadcast addresses.
+ * packet: as for icmp_parse_error(), and complete.
+ */
+bool icmp_is_genuine(const uint8_t *packet, size_t len);
+
+/*
+ * icmp_parse_error() for ICMPv6; message begins with its header: a raw socket delivers no IPv6 header, and
+ * no message whose checksum is wrong.
+ */
 bool icmp6_parse_error(const uint8_t *message, size_t len, struct icmp_error *error);
 
 #endif

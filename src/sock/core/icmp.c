@@ -14,8 +14,9 @@
 #include "ring/rings.h"
 #include "sock/core/kind.h"
 
-#define BATCH 64      /* messages of a round; in a flood the socket's buffer overflows */
-#define ICMP_FILTER 1 /* <linux/icmp.h>, at SOL_RAW */
+#define BATCH 64	 /* messages of a round; in a flood the socket's buffer overflows */
+#define ICMP_FILTER 1	 /* <linux/icmp.h>, at SOL_RAW */
+#define MESSAGE_MAX 9216 /* the longest packet of an interface that we accept */
 
 static int icmp_fd = -1, icmp6_fd = -1;
 
@@ -69,7 +70,7 @@ static int interface_of(struct msghdr *msg)
 static void read_from(int fd,
 		      bool (*parse)(const uint8_t *packet, size_t len, struct icmp_error *error))
 {
-	uint8_t packet[256]; /* headers, and the quoted part of our frame */
+	uint8_t packet[MESSAGE_MAX];
 	struct iovec iov = {packet, sizeof(packet)};
 
 	for (unsigned i = 0; i < BATCH; i++) {
@@ -91,9 +92,14 @@ static void read_from(int fd,
 	}
 }
 
+static bool parse_genuine(const uint8_t *packet, size_t len, struct icmp_error *error)
+{
+	return icmp_is_genuine(packet, len) && icmp_parse_error(packet, len, error);
+}
+
 static void read_messages(void)
 {
-	read_from(icmp_fd, icmp_parse_error);
+	read_from(icmp_fd, parse_genuine);
 }
 
 static void read_messages6(void)
@@ -118,10 +124,8 @@ static int set_filter6(int fd)
 
 	sys_setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on));
 	ICMP6_FILTER_SETBLOCKALL(&filter);
-	ICMP6_FILTER_SETPASS(ICMP6_DST_UNREACH, &filter);
-	ICMP6_FILTER_SETPASS(ICMP6_PACKET_TOO_BIG, &filter);
-	ICMP6_FILTER_SETPASS(ICMP6_TIME_EXCEEDED, &filter);
-	ICMP6_FILTER_SETPASS(ICMP6_PARAM_PROB, &filter);
+	for (unsigned type = 0; type < ICMP6_INFOMSG_MASK; type++)
+		ICMP6_FILTER_SETPASS(type, &filter);
 	return sys_setsockopt(fd, IPPROTO_ICMPV6, ICMP6_FILTER, &filter, sizeof(filter));
 }
 

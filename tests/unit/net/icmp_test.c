@@ -26,6 +26,16 @@ static struct message message(uint8_t type, uint8_t code, uint16_t mtu)
 	return m;
 }
 
+/* RFC 792: over the whole message. */
+static void set_checksum(struct message *m)
+{
+	uint16_t sum;
+
+	memset(m->icmp + 2, 0, sizeof(sum));
+	sum = (uint16_t)~csum_fold(csum_add(0, m->icmp, sizeof(*m) - sizeof(m->ip)));
+	memcpy(m->icmp + 2, &sum, sizeof(sum));
+}
+
 /* In memory of its exact size, so that AddressSanitizer sees an overrun. */
 static bool parse(const struct message *m, size_t len, struct icmp_error *error)
 {
@@ -174,6 +184,25 @@ static bool parse6(const struct message6 *m, size_t len, struct icmp_error *erro
 	return ok;
 }
 
+static void test_what_the_kernel_ignores_is_not_genuine(void **state)
+{
+	struct message good = message(3, 4, 1300), m;
+
+	memcpy(good.ip + 16, good.quoted_ip + 12, 4);
+	set_checksum(&good);
+	assert_true(icmp_is_genuine((const uint8_t *)&good, sizeof(good)));
+	for (size_t at = sizeof(m.ip); at < sizeof(m); at++) {
+		m = good;
+		((uint8_t *)&m)[at] ^= 0x10;
+		assert_false(icmp_is_genuine((const uint8_t *)&m, sizeof(m)));
+	}
+	m = good;
+	memcpy(m.ip + 16, (uint8_t[]){224, 0, 0, 1}, 4);
+	assert_false(icmp_is_genuine((const uint8_t *)&m, sizeof(m)));
+	for (size_t len = 0; len < sizeof(m); len++)
+		assert_false(icmp_is_genuine((const uint8_t *)&good, len));
+}
+
 static void test_ip6_a_packet_too_big(void **state)
 {
 	struct message6 m = message6(2, 0, 1400);
@@ -207,7 +236,8 @@ static void test_ip6_errors_are_the_kernels(void **state)
 	} cases[] = {{1, 0, ENETUNREACH},  {1, 1, EACCES},	 {1, 2, EHOSTUNREACH},
 		     {1, 3, EHOSTUNREACH}, {1, 4, ECONNREFUSED}, {1, 5, EACCES},
 		     {1, 6, EACCES},	   {1, 7, EPROTO},	 {3, 0, EHOSTUNREACH},
-		     {3, 1, EHOSTUNREACH}, {4, 0, EPROTO}};
+		     {3, 1, EHOSTUNREACH}, {4, 0, EPROTO},	 {0, 0, EPROTO},
+		     {5, 0, EPROTO},	   {127, 9, EPROTO}};
 	struct icmp_error error;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -237,7 +267,7 @@ static void test_ip6_a_fragment_is_quoted(void **state)
 
 static void test_ip6_other_messages_say_nothing(void **state)
 {
-	static const uint8_t types[] = {0, 5, 128, 129, 135, 136, 255};
+	static const uint8_t types[] = {128, 129, 135, 136, 255};
 	struct icmp_error error;
 	struct message6 m;
 
@@ -279,6 +309,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_datagram_has_no_sequence_number),
 	cmocka_unit_test(test_other_messages_say_nothing),
 	cmocka_unit_test(test_what_is_cut_off_or_lies_about_its_length),
+	cmocka_unit_test(test_what_the_kernel_ignores_is_not_genuine),
 	cmocka_unit_test(test_ip6_a_packet_too_big),
 	cmocka_unit_test(test_ip6_errors_are_the_kernels),
 	cmocka_unit_test(test_ip6_a_fragment_is_quoted),
