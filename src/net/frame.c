@@ -86,7 +86,8 @@ INTO_FRAME enum drop parse_udp(struct pkt *pkt, unsigned flags, const struct ip_
 	if (field == 0) {
 		if (!may_omit_csum) /* RFC 8200 8.1, whatever the card says of it */
 			return DROP_UDP_CSUM;
-	} else if (!(pkt->flags & PKT_CSUM_OK)) {
+	} else if (!(pkt->flags & PKT_CSUM_OK) || len != ip->len) {
+		/* A card may have taken the length of IP for that of UDP. */
 		if (!csum_good(udp, len, ip->pseudo + htons((uint16_t)len), field, flags))
 			return DROP_UDP_CSUM;
 	}
@@ -307,7 +308,8 @@ static __attribute__((noinline)) bool is_udp_summed(struct pkt *pkt, size_t tota
 {
 	const uint8_t *udp = pkt->frame + AT_L4;
 
-	if (load16(udp + 6) != 0 && !(pkt->flags & PKT_CSUM_OK) &&
+	if (load16(udp + 6) != 0 &&
+	    (!(pkt->flags & PKT_CSUM_OK) || len != total - IP4_HDR) && /* as in parse_udp() */
 	    !folds_to_ones(csum_add(pseudo, udp, len)))
 		return false;
 	set_predicted(pkt, total, UDP_HDR, len - UDP_HDR);

@@ -570,6 +570,32 @@ static void test_a_udp_checksum_of_zero_means_none_in_ipv4_only(void **state)
 	check_drop(parse_flags(m.bytes, m.len, PKT_CSUM_OK, 0, &pkt, &key), DROP_UDP_CSUM);
 }
 
+/* A card may take the length of the IP packet for that of the datagram. */
+static void test_a_short_datagram_is_summed_although_the_port_did(void **state)
+{
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		struct shape s = {.v6 = v6, .proto = IPPROTO_UDP, .payload = 40};
+		struct frame_prediction prediction;
+		struct flow_key key;
+		struct made m;
+		struct pkt pkt;
+
+		make(&m, &s);
+		check_drop(parse_flags(m.bytes, m.len, 0, 0, &pkt, &key), DROP_NONE);
+		put16(m.bytes + m.l4 + 4, 8 + 31);
+		check_drop(parse_flags(m.bytes, m.len, PKT_CSUM_OK, 0, &pkt, &key), DROP_UDP_CSUM);
+		if (frame_predict(&prediction, &key)) {
+			pkt = (struct pkt){.frame = m.bytes,
+					   .frame_len = (uint32_t)m.len,
+					   .flags = PKT_CSUM_OK};
+			assert_false(frame_is_predicted(&pkt, 0, &prediction));
+		}
+		set_l4_csum(&m, IPPROTO_UDP, 8 + 31);
+		check_drop(parse_flags(m.bytes, m.len, PKT_CSUM_OK, 0, &pkt, &key), DROP_NONE);
+		assert_int_equal(pkt.len, 31);
+	}
+}
+
 /* In TCP a checksum field of zero is an ordinary value. */
 static void test_a_tcp_checksum_of_zero_is_checked(void **state)
 {
@@ -691,6 +717,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_tcp_options_beyond_the_segment),
 	cmocka_unit_test(test_udp_shorter_than_ip_is_cut),
 	cmocka_unit_test(test_a_udp_checksum_of_zero_means_none_in_ipv4_only),
+	cmocka_unit_test(test_a_short_datagram_is_summed_although_the_port_did),
 	cmocka_unit_test(test_a_tcp_checksum_of_zero_is_checked),
 	cmocka_unit_test(test_checksums_the_port_verified_are_not_looked_at),
 	cmocka_unit_test(test_partial_checksums_only_where_allowed),
