@@ -343,6 +343,11 @@ static void input_steps(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 			}
 			c->flags |= CONN_SYN_OLD;
 		}
+		/* As Linux: what no connection sends gets no answer, in the window or not. */
+		if (!(a->flags & (TCP_ACK | TCP_RST | TCP_SYN))) {
+			a->drop = DROP_TCP_STATE;
+			return;
+		}
 		/* Simultaneous open: the peer's SYN-ACK repeats its SYN. */
 		if (c->state == TCP_SYN_RECEIVED && a->seq == c->irs &&
 		    (a->flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK)) {
@@ -371,9 +376,6 @@ static enum drop input_slow(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 	if (!tcp_options_parse(&a.opt, tcp_wire_options(pkt), tcp_wire_options_len(pkt)))
 		return DROP_TCP_OPTION;
 	a.flags = pkt->tcp_flags;
-	/* In other states the steps below handle it. */
-	if (c->state == TCP_SYN_SENT && (a.flags & TCP_SYN) && (a.flags & (TCP_FIN | TCP_RST)))
-		return DROP_TCP_STATE;
 	a.pkt = pkt;
 	a.seq = pkt->seq;
 	a.ack = tcp_wire_ack(pkt);

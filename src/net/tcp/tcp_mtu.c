@@ -75,7 +75,8 @@ void tcp_path_mtu(struct tcp_conn *c, uint32_t mtu, nsec_t now)
 	c->flags &= ~(uint32_t)CONN_MTU_PROBE;
 	set_hole(c, 0);
 	set_path_mss(c, is);
-	if (is < was) {
+	/* If all bytes fit into one segment, none of the segments was too large. */
+	if (is < was && c->snd_nxt - c->snd_una > c->mss) {
 		resend_all(c);
 		tcp_output(c, now);
 	}

@@ -72,7 +72,7 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 /* holder */
 static bool has_peer(struct inet_sock *so)
 {
-	return sock_has_connection(so) && !sock_is_connecting(so) && !has_ended(so);
+	return sock_has_connection(so) && so->tcp.conn.state != TCP_SYN_SENT && !has_ended(so);
 }
 
 static int tcp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
