@@ -81,12 +81,15 @@ static bool shares_traffic(const struct inet_sock *so, const struct port_row *ro
 static bool conflict(const struct inet_sock *so, const struct port_row *row, bool others)
 {
 	struct owner owner = {row->inode, NULL};
+	bool by_kernel;
 
 	sock_each(find_owner, &owner);
-	if (!owner.so)
-		return !port_is_claimed(row->inode) && shares_traffic(so, row);
-	return !others && so->opt->reuseport && owner.so->opt->reuseport &&
-	       owner.so->verdict != VERDICT_ACCELERATED;
+	if (owner.so)
+		by_kernel = !others && so->opt->reuseport && owner.so->opt->reuseport &&
+			    owner.so->verdict != VERDICT_ACCELERATED;
+	else
+		by_kernel = !port_is_claimed(row->inode);
+	return by_kernel && shares_traffic(so, row);
 }
 
 /* ---- claims --------------------------------------------------------------------------- */
