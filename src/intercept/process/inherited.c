@@ -16,6 +16,7 @@
 #include "base/image/sections.h"
 #include "base/param.h"
 #include "base/param/param_env.h"
+#include "base/signals.h"
 #include "base/sys.h"
 #include "intercept/process/relay.h"
 #include "intercept/wrap.h"
@@ -544,8 +545,8 @@ int inherited_keep(const struct inherited *h)
 /* ---- what a child is lent ---------------------------------------------------------- */
 
 static pthread_mutex_t lend_lock = PTHREAD_MUTEX_INITIALIZER;
-/* This thread has lend_lock, or is about to: a handler that interrupts it must not wait for that. */
-static __thread volatile bool lends __attribute__((tls_model("initial-exec")));
+/* This thread has lend_lock: a handler that interrupts it must not wait for that. */
+static __thread bool lends __attribute__((tls_model("initial-exec")));
 
 void inherited_fork_child(void)
 {
@@ -553,40 +554,40 @@ void inherited_fork_child(void)
 	pthread_mutex_init(&lend_lock, NULL);
 }
 
-struct inherited inherited_lend(enum image image, char *const *env)
+void inherited_lend(struct inherited *h, enum image image, char *const *env)
 {
-	struct inherited h = {.env = env, .channel = -1};
 	struct exec_channel ch;
 	int saved = errno;
 
+	assert(signals_are_blocked());
+	*h = (struct inherited){.env = env, .channel = -1};
 	fork_adopt();
 	if (!exec_inherit_any() || image == IMAGE_PLAIN)
-		return h;
-	if (lends) {
-		h.refused = true;
-		return h;
-	}
+		return;
+	h->refused = lends;
+	if (lends)
+		return;
 	lends = true;
 	pthread_mutex_lock(&lend_lock);
-	h = environment_make(env);
-	if (!h.map || !exec_inherit_lend(&ch)) {
-		inherited_lent(&h);
+	*h = environment_make(env);
+	if (!h->map || !exec_inherit_lend(&ch)) {
+		inherited_lent(h);
 		errno = saved;
-		return h;
+		return;
 	}
-	h.channel = ch.fd;
-	if (environment_fill(&h, &ch, exec_inherit_lent_id, true))
+	h->channel = ch.fd;
+	if (environment_fill(h, &ch, exec_inherit_lent_id, true))
 		sys_fcntl(ch.fd, F_SETFD, 0);
 	else
-		inherited_lent(&h);
+		inherited_lent(h);
 	errno = saved;
-	return h;
 }
 
 void inherited_lent(struct inherited *h)
 {
 	int saved = errno;
 
+	assert(signals_are_blocked());
 	if (h->size) {
 		sys_close_fd(&h->channel);
 		if (h->map)

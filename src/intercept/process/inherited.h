@@ -87,11 +87,11 @@ int inherited_keep(const struct inherited *h);
 
 /*
  * Around the making of a child that executes a program at once: inherited_lend() before,
- * inherited_lent() after, even if it failed. A lock is held between the two, so that no
- * other child gets the channel. A handler of the program that interrupts a thread between the
- * two is refused.
+ * inherited_lent() after, even if it failed or was left by a jump; it may be called twice. Both with
+ * signals blocked. A lock is held between the two, so that no other child gets the channel. A handler of
+ * the program that interrupts a thread between the two is refused.
  */
-struct inherited inherited_lend(enum image image, char *const *env);
+void inherited_lend(struct inherited *h, enum image image, char *const *env);
 void inherited_lent(struct inherited *h);
 
 /* In a forked child. */

@@ -11,63 +11,97 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/mutex.h"
 #include "intercept/process/inherited.h"
 #include "intercept/wrap.h"
 
-EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-		       const posix_spawnattr_t *attr, char *const argv[], char *const env[])
-{
+/* A child is being made. */
+struct making {
 	struct inherited h;
+	bool in_environment; /* the process's has the variable */
+};
+
+/* After any of it. */
+static void give_back(void *arg)
+{
+	struct making *m = arg;
+
+	signals_block();
+	if (m->in_environment)
+		unsetenv(INHERITED_NAME);
+	m->in_environment = false;
+	inherited_lent(&m->h);
+	signals_unblock();
+}
+
+/*
+ * A handler may leave a call with siglongjmp() as soon as it has signals again, and gives back what the
+ * child was lent then. longjmp() compares the address of undo with the stack: AddressSanitizer must
+ * leave it there.
+ */
+#define MAKES_CHILD __attribute__((no_sanitize_address)) EXPORT
+
+MAKES_CHILD int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+			    const posix_spawnattr_t *attr, char *const argv[], char *const env[])
+{
+	struct making m = {.in_environment = false};
+	struct cleanup undo;
 	int rc;
 
 	if (!inherited_any())
 		return libc.posix_spawn(pid, path, actions, attr, argv, env);
-	h = inherited_lend(image_at(AT_FDCWD, path, 0, env), env);
-	if (h.refused)
-		return EAGAIN;
-	rc = libc.posix_spawn(pid, path, actions, attr, argv, h.env);
-	inherited_lent(&h);
+	cleanup_push(&undo, give_back, &m);
+	signals_block();
+	inherited_lend(&m.h, image_at(AT_FDCWD, path, 0, env), env);
+	signals_unblock();
+	rc = m.h.refused ? EAGAIN : libc.posix_spawn(pid, path, actions, attr, argv, m.h.env);
+	give_back(&m);
+	cleanup_pop(&undo);
 	return rc;
 }
 
-EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
-			const posix_spawnattr_t *attr, char *const argv[], char *const env[])
+MAKES_CHILD int posix_spawnp(pid_t *pid, const char *file,
+			     const posix_spawn_file_actions_t *actions,
+			     const posix_spawnattr_t *attr, char *const argv[], char *const env[])
 {
-	struct inherited h;
+	struct making m = {.in_environment = false};
+	struct cleanup undo;
 	int rc;
 
 	if (!inherited_any())
 		return libc.posix_spawnp(pid, file, actions, attr, argv, env);
-	h = inherited_lend(image_search(file, env), env);
-	if (h.refused)
-		return EAGAIN;
-	rc = libc.posix_spawnp(pid, file, actions, attr, argv, h.env);
-	inherited_lent(&h);
+	cleanup_push(&undo, give_back, &m);
+	signals_block();
+	inherited_lend(&m.h, image_search(file, env), env);
+	signals_unblock();
+	rc = m.h.refused ? EAGAIN : libc.posix_spawnp(pid, file, actions, attr, argv, m.h.env);
+	give_back(&m);
+	cleanup_pop(&undo);
 	return rc;
 }
 
 /* popen() uses the process's environment, so the variable is put there meanwhile. */
-EXPORT FILE *popen(const char *command, const char *type)
+MAKES_CHILD FILE *popen(const char *command, const char *type)
 {
-	struct inherited h;
-	FILE *file;
-	int saved;
+	struct making m = {.in_environment = false};
+	struct cleanup undo;
+	FILE *file = NULL;
+	int saved = errno;
 
 	if (!inherited_any())
 		return libc.popen(command, type);
-	h = inherited_lend(image_at(AT_FDCWD, _PATH_BSHELL, 0, environ), environ);
-	if (h.refused) {
-		errno = EAGAIN;
-		return NULL;
-	}
-	if (h.map)
-		putenv(h.text);
-	file = libc.popen(command, type);
+	cleanup_push(&undo, give_back, &m);
+	signals_block();
+	inherited_lend(&m.h, image_at(AT_FDCWD, _PATH_BSHELL, 0, environ), environ);
+	m.in_environment = m.h.map && !putenv(m.h.text);
+	signals_unblock();
+	errno = m.h.refused ? EAGAIN : saved;
+	if (!m.h.refused)
+		file = libc.popen(command, type);
 	saved = errno;
-	if (h.map)
-		unsetenv(INHERITED_NAME);
-	inherited_lent(&h);
+	give_back(&m);
+	cleanup_pop(&undo);
 	errno = saved;
 	return file;
 }
