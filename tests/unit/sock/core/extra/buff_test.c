@@ -16,7 +16,7 @@
 /* ---- packets of the test ------------------------------------------------------------------ */
 
 static unsigned given_back[PACKETS]; /* any, atomic: how often each was put back */
-static unsigned all_given_back;      /* any, atomic */
+static unsigned all_given_back;	     /* any, atomic */
 static struct pkt pkts[PACKETS];
 static uint8_t frames[PACKETS][128];
 
@@ -31,8 +31,10 @@ static struct pkt_pool pool = {.put = put};
 
 static struct pkt *pkt(unsigned i)
 {
-	pkts[i] = (struct pkt){
-		.pool = &pool, .frame = frames[i], .off = (uint16_t)(40 + i), .len = (uint16_t)(i + 1)};
+	pkts[i] = (struct pkt){.pool = &pool,
+			       .frame = frames[i],
+			       .off = (uint16_t)(40 + i),
+			       .len = (uint16_t)(i + 1)};
 	return &pkts[i];
 }
 
@@ -66,6 +68,7 @@ static int begin(void **state)
 	ring = tsock_home(&here);
 	other = tsock_home(&elsewhere);
 	assert_ptr_not_equal(ring, other);
+	memset(&store, 0xff, sizeof(store));
 	buff_store_init(&store, ring->id);
 	return 0;
 }
@@ -79,11 +82,11 @@ static int finish(void **state)
 	return 0;
 }
 
-#define HELD(of, what)                            \
-	do {                                      \
-		assert_true(ring_hold_cold(of));  \
-		what;                             \
-		ring_release_cold(of);            \
+#define HELD(of, what)                           \
+	do {                                     \
+		assert_true(ring_hold_cold(of)); \
+		what;                            \
+		ring_release_cold(of);           \
 	} while (0)
 
 /* The socket is charged with it, as when a poll hands it out. */
@@ -342,6 +345,80 @@ static void test_buffers_of_several_sockets_come_back_together(void **state)
 	tsock_close(&second);
 }
 
+static void set_gen(const struct tsock *ts, uint32_t gen)
+{
+	__atomic_store_n(&ts->ref.sk->gen, gen, __ATOMIC_RELEASE);
+}
+
+/* What the object of the socket was before is nobody, whichever comes first. */
+static void test_a_former_socket_of_the_object_is_charged_nothing(void **state)
+{
+	for (unsigned old = 0; old < 2; old++) {
+		struct buff *buffs[2];
+
+		for (unsigned i = 0; i < 2; i++) {
+			given_back[i] = 0;
+			buffs[i] = give(&here, i, CHARGE);
+		}
+		buffs[old]->ref.gen--;
+		for (unsigned i = 0; i < 2; i++)
+			assert_int_equal(buff_put(&buffs[i]->pub), 0);
+		take_returned();
+		assert_int_equal(charged(&here), CHARGE);
+		assert_int_equal(given_back[0] + given_back[1], 2);
+		HELD(ring, tsock_inet(&here)->udp.bytes = 0);
+	}
+}
+
+/* Two objects in the same life. */
+static void test_two_sockets_of_one_generation(void **state)
+{
+	struct tsock second = udp_on(1);
+	uint32_t was = second.ref.gen;
+	struct buff *buffs[4];
+
+	WORLD_LOCKED({ /* nobody else looks at the socket */
+		       set_gen(&second, here.ref.gen);
+		       second.ref.gen = here.ref.gen;
+		       for (unsigned i = 0; i < 4; i++)
+			       buffs[i] = give(i % 2 ? &here : &second, i, CHARGE << i);
+		       for (unsigned i = 0; i < 4; i++)
+			       assert_int_equal(buff_put(&buffs[i]->pub), 0);
+		       take_returned();
+		       set_gen(&second, was);
+		       second.ref.gen = was;
+	});
+	assert_int_equal(charged(&here), 0);
+	assert_int_equal(charged(&second), 0);
+	tsock_close(&second);
+}
+
+/* Each to the store that it is of. */
+static void test_two_rings_have_stores_of_their_own(void **state)
+{
+	static struct buff_store second;
+	struct buff *first = give(&here, 0, 0), *buff;
+	unsigned n = 0;
+
+	buff_store_init(&second, other->id);
+	HELD(other, buff = buff_new(&second, elsewhere.ref, pkt(1), 0));
+	assert_int_equal(buff_put(&buff->pub), 0);
+	assert_false(buff_has_returned(&store));
+	HELD(other, buff_take_returned(&second, other));
+	assert_int_equal(given_back[1], 1);
+	HELD(other, for (struct buff *b = second.free; b; b = b->next) n++);
+	assert_int_equal(n, BLOCK);
+	assert_int_equal(count_free(), BLOCK - 1);
+	assert_int_equal(buff_put(&first->pub), 0);
+	take_returned();
+	assert_int_equal(count_free(), BLOCK);
+}
+
+static bool listener_is_done(void)
+{
+	return count_given_back() == 1 && !__atomic_load_n(&store.posted, __ATOMIC_RELAXED);
+}
+
 /* Nothing is charged to a kind that does not count. */
 static void test_a_listener_is_not_charged(void **state)
 {
@@ -355,7 +432,7 @@ static void test_a_listener_is_not_charged(void **state)
 	HELD(ring, buff = buff_new(&store, listener.ref, pkt(0), CHARGE));
 	assert_int_equal(buff_put(&buff->pub), 0);
 	take_returned();
-	assert_true(NET_WAIT(count_given_back() == 1, WORLD_WAIT));
+	assert_true(NET_WAIT(listener_is_done(), WORLD_WAIT));
 	tsock_close(&listener);
 }
 
@@ -423,11 +500,6 @@ static void test_the_holder_of_the_home_charges_back(void **state)
 	assert_true(NET_WAIT(!__atomic_load_n(&store.posted, __ATOMIC_RELAXED), WORLD_WAIT));
 }
 
-static void set_gen(const struct tsock *ts, uint32_t gen)
-{
-	__atomic_store_n(&ts->ref.sk->gen, gen, __ATOMIC_RELEASE);
-}
-
 /* The object is another socket's when the home is asked: that is charged nothing back. */
 static void test_the_socket_ends_meanwhile(void **state)
 {
@@ -437,12 +509,12 @@ static void test_the_socket_ends_meanwhile(void **state)
 	hold_elsewhere(&h, other);
 	assert_int_equal(buff_put(&buff->pub), 0);
 	WORLD_LOCKED({ /* nobody else looks at the socket */
-		take_returned();
-		assert_int_equal(given_back[0], 0);
-		set_gen(&elsewhere, elsewhere.ref.gen + 1);
-		let_go(&h);
-		HELD(other, {});
-		set_gen(&elsewhere, elsewhere.ref.gen);
+		       take_returned();
+		       assert_int_equal(given_back[0], 0);
+		       set_gen(&elsewhere, elsewhere.ref.gen + 1);
+		       let_go(&h);
+		       HELD(other, {});
+		       set_gen(&elsewhere, elsewhere.ref.gen);
 	});
 	assert_int_equal(charged(&elsewhere), CHARGE);
 	assert_int_equal(given_back[0], 1);
@@ -467,17 +539,17 @@ static void test_the_socket_moves_meanwhile(void **state)
 	hold_elsewhere(&h, other);
 	assert_int_equal(buff_put(&buff->pub), 0);
 	WORLD_LOCKED({ /* nobody else looks at the socket */
-		take_returned();
-		HELD(next, {
-			move_to(&elsewhere, next);
-			let_go(&h); /* it runs the item */
-			assert_int_equal(tsock_inet(&elsewhere)->udp.bytes, CHARGE);
-			assert_int_equal(given_back[0], 0);
-		});
-		HELD(next, {});
-		assert_int_equal(tsock_inet(&elsewhere)->udp.bytes, 0);
-		assert_int_equal(given_back[0], 1);
-		move_to(&elsewhere, other);
+		       take_returned();
+		       HELD(next, {
+			       move_to(&elsewhere, next);
+			       let_go(&h); /* it runs the item */
+			       assert_int_equal(tsock_inet(&elsewhere)->udp.bytes, CHARGE);
+			       assert_int_equal(given_back[0], 0);
+		       });
+		       HELD(next, {});
+		       assert_int_equal(tsock_inet(&elsewhere)->udp.bytes, 0);
+		       assert_int_equal(given_back[0], 1);
+		       move_to(&elsewhere, other);
 	});
 	assert_true(NET_WAIT(is_back(), WORLD_WAIT));
 	tsock_close(&third);
@@ -556,6 +628,9 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_what_was_charged_goes_back_to_the_socket),
 	CASE(test_a_buffer_without_a_packet_is_charged_to_nobody),
 	CASE(test_buffers_of_several_sockets_come_back_together),
+	CASE(test_a_former_socket_of_the_object_is_charged_nothing),
+	CASE(test_two_sockets_of_one_generation),
+	CASE(test_two_rings_have_stores_of_their_own),
 	CASE(test_a_listener_is_not_charged),
 	CASE(test_the_holder_of_the_home_charges_back),
 	CASE(test_the_socket_ends_meanwhile),

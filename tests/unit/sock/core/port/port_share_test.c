@@ -9,9 +9,11 @@
 #include <sys/stat.h>
 
 #include "sock/core/port/port_claim.h"
+#include "sock/core/stats/sock_stats.h"
 #include "tests/unit/sock/world.h"
 
 #define OTHERS_MAX 80
+#define SLOTS 16    /* of sockets, in the page of statistics */
 #define SUSPECTS 64 /* that one look remembers */
 
 static struct tsock ours;
@@ -133,8 +135,8 @@ static void ours_at(const char *text, int type)
 	ours.ref = sock_create(fd, a.sa.sa_family, type, 0, true);
 	assert_non_null(ours.ref.sk);
 	if (a.sa.sa_family == AF_INET6) {
-		assert_int_equal(
-			tsock_set(&ours, IPPROTO_IPV6, IPV6_V6ONLY, &only6, sizeof(only6)), 0);
+		assert_int_equal(tsock_set(&ours, IPPROTO_IPV6, IPV6_V6ONLY, &only6, sizeof(only6)),
+				 0);
 		memcpy(&tsock_inet(&ours)->local.addr, &a.in6.sin6_addr, sizeof(struct inaddr));
 	} else {
 		tsock_inet(&ours)->local.addr = addr_v4(a.in.sin_addr.s_addr);
@@ -224,9 +226,9 @@ static void test_only_options_make_a_port_shared(void **state)
 		int type, option;
 		bool shared;
 	} rows[] = {
-		{SOCK_DGRAM, 0, false},		   {SOCK_STREAM, 0, false},
-		{SOCK_DGRAM, SO_REUSEADDR, true},  {SOCK_STREAM, SO_REUSEADDR, false},
-		{SOCK_DGRAM, SO_REUSEPORT, true},  {SOCK_STREAM, SO_REUSEPORT, true},
+		{SOCK_DGRAM, 0, false},		  {SOCK_STREAM, 0, false},
+		{SOCK_DGRAM, SO_REUSEADDR, true}, {SOCK_STREAM, SO_REUSEADDR, false},
+		{SOCK_DGRAM, SO_REUSEPORT, true}, {SOCK_STREAM, SO_REUSEPORT, true},
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -275,6 +277,8 @@ static void test_sockets_of_this_process(void **state)
 		{SO_REUSEPORT, SO_REUSEPORT, true, false},
 		{SO_REUSEPORT, SO_REUSEPORT, false, true},
 		{SO_REUSEADDR, SO_REUSEADDR, false, false}, /* the last one gets all */
+		{SO_REUSEADDR, SO_REUSEPORT, false, false},
+		{SO_REUSEPORT, SO_REUSEADDR, false, false},
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -380,9 +384,9 @@ static void test_who_claims_a_port(void **state)
 		int option;
 		bool claims;
 	} rows[] = {
-		{true, 0, false},	      {false, 0, false},
-		{true, SO_REUSEADDR, true},   {false, SO_REUSEADDR, false},
-		{true, SO_REUSEPORT, true},   {false, SO_REUSEPORT, true},
+		{true, 0, false},	    {false, 0, false},
+		{true, SO_REUSEADDR, true}, {false, SO_REUSEADDR, false},
+		{true, SO_REUSEPORT, true}, {false, SO_REUSEPORT, true},
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -455,13 +459,18 @@ static void look_from_here(void)
 static bool is_ours(void)
 {
 	enum verdict verdict;
-	bool flows;
+	bool flows, told;
+	unsigned slot;
 
 	WORLD_LOCKED({
+		slot = tsock_inet(&ours)->stats_slot;
+		told = slot && stats_slot(slot)->accelerated;
 		verdict = tsock_inet(&ours)->verdict;
 		flows = !list_empty(&tsock_inet(&ours)->flows);
 	});
 	assert_true(verdict == VERDICT_ACCELERATED || verdict == VERDICT_SHARED_PORT);
+	assert_true(slot);
+	assert_int_equal(told, verdict == VERDICT_ACCELERATED);
 	assert_int_equal(flows, verdict == VERDICT_ACCELERATED);
 	assert_int_equal(is_claimed(), verdict == VERDICT_ACCELERATED);
 	return verdict == VERDICT_ACCELERATED;
@@ -566,6 +575,12 @@ static void test_a_listener_keeps_its_local_connections(void **state)
 
 static void test_what_does_not_share_the_port_is_no_matter(void **state)
 {
+	struct tsock listener = tsock_tcp();
+
+	/* So that the listeners are looked at, too. */
+	tsock_set_int(&listener, SOL_SOCKET, SO_REUSEPORT, 1);
+	assert_int_equal(tsock_bind(&listener, fake_link_addr(0), world_port()), 0);
+	assert_int_equal(tsock_listen(&listener, 4), 0);
 	bind_ours(SO_REUSEPORT);
 	look_from_here();
 	other("10.1.0.2");
@@ -578,6 +593,7 @@ static void test_what_does_not_share_the_port_is_no_matter(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		assert_false(look());
 	assert_true(is_ours());
+	tsock_close(&listener);
 }
 
 /* They share the frames among themselves: ring/reuseport.h. */
@@ -595,6 +611,12 @@ static void test_accelerated_sockets_of_this_process_go_on(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		assert_false(look());
 	assert_true(is_ours());
+	other("10.1.0.1");
+	claim_other(0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_false(look());
+	assert_true(is_ours());
+	assert_int_equal(tsock_inet(&second)->verdict, VERDICT_ACCELERATED);
 	other("10.1.0.1");
 	assert_true(look());
 	assert_false(look());
@@ -629,6 +651,7 @@ static void test_nothing_is_looked_at_unless_an_option_was_set(void **state)
 }
 
 #define GROUP "239.1.2.3"
+#define OTHER_GROUP "239.1.2.4"
 
 static unsigned group_flows(void)
 {
@@ -641,15 +664,20 @@ static unsigned group_flows(void)
 	return n;
 }
 
-/* A socket of any address, in a group. */
-static void join(void)
+static int group_option(int name, const char *group)
 {
-	struct ip_mreqn req = {.imr_multiaddr.s_addr = inet_addr(GROUP),
+	struct ip_mreqn req = {.imr_multiaddr.s_addr = inet_addr(group),
 			       .imr_address.s_addr = fake_link_addr(0),
 			       .imr_ifindex = FAKE_LINK_INDEX};
 
+	return tsock_set(&ours, IPPROTO_IP, name, &req, sizeof(req));
+}
+
+/* A socket of any address, in a group. */
+static void join(void)
+{
 	bind_ours_to(INADDR_ANY, SO_REUSEADDR);
-	assert_int_equal(tsock_set(&ours, IPPROTO_IP, IP_ADD_MEMBERSHIP, &req, sizeof(req)), 0);
+	assert_int_equal(group_option(IP_ADD_MEMBERSHIP, GROUP), 0);
 	look_from_here();
 	assert_int_equal(group_flows(), 1);
 }
@@ -677,8 +705,13 @@ static void test_groups_go_first(void **state)
 	assert_true(look());
 	assert_int_equal(group_flows(), 0);
 	assert_true(is_ours());
+	assert_int_equal(group_option(IP_ADD_MEMBERSHIP, OTHER_GROUP), 0); /* in between */
+	assert_int_equal(group_flows(), 1);
 	assert_false(look());
 	assert_false(is_ours());
+	assert_int_equal(group_option(IP_DROP_MEMBERSHIP, GROUP), 0);
+	assert_int_equal(group_option(IP_DROP_MEMBERSHIP, OTHER_GROUP), 0);
+	assert_int_equal(group_flows(), 0);
 }
 
 /* More of them than one look remembers: those of another port come later. */
@@ -726,4 +759,27 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_many_sockets_at_a_port),
 };
 
-VMA_TEST_MAIN("sock/port_share", tests, world_start, world_finish)
+static char dir[] = "/tmp/port_share-XXXXXX";
+
+/* With statistics, which show the verdicts. */
+static int start(void **state)
+{
+	loop_net_enter();
+	assert_non_null(mkdtemp(dir));
+	params.log_level = LOG_WARNING;
+	params.progress_interval = 1;
+	params.thread_mode = HOLD_YIELD;
+	stats_init(dir, "", SLOTS, true);
+	assert_true(stats_open());
+	loop_net_start();
+	return 0;
+}
+
+static int end(void **state)
+{
+	loop_net_finish();
+	stats_close();
+	return rmdir(dir);
+}
+
+VMA_TEST_MAIN("sock/port_share", tests, start, end)
