@@ -37,6 +37,9 @@ has() {
 	grep -q -- "$1" $netns_tmp/told
 }
 
+# Times are judged by what load cannot change: a limit or a delay makes each one at least so long, and
+# without it one of many tries is short.
+
 # ---- TCP
 
 is "TCP_NODELAY is off" nodelay 0
@@ -61,7 +64,7 @@ for how in struct number; do
 	check "SO_MAX_PACING_RATE of datagrams, 800 kbit/s as $how: $word ms" test "$word" -ge 700
 done
 
-# connects WHAT WHICH CONDITION VARIABLE...: to a listener, by two of its interfaces.
+# connects WHAT TRIES CONDITION VARIABLE...: to a listener, by two of its interfaces.
 connects() {
 	vma_env=(VMA_TRACELEVEL=warn "${@:4}")
 	netns_spawn $netns_tmp/listener c "$lib" "${case_of[@]}" listen || die "no listener"
@@ -70,8 +73,8 @@ connects() {
 	check "$1: $word ms" test "$word" $3
 	netns_kill $spawned
 }
-connects "a second connection at once" min "-lt 900"
-connects "VMA_TCP_MAX_SYN_RATE holds for all interfaces" max "-ge 900" VMA_TCP_MAX_SYN_RATE=1
+connects "a second connection at once" 50 "-lt 900"
+connects "VMA_TCP_MAX_SYN_RATE holds for all interfaces" 1 "-ge 900" VMA_TCP_MAX_SYN_RATE=1
 
 # ---- UDP
 
@@ -92,10 +95,10 @@ is "a receive" recv sleeps VMA_RX_POLL=0
 is "VMA_RX_POLL=-1" recv polls VMA_RX_POLL=-1
 is "a wait" select sleeps VMA_SELECT_POLL=0
 is "VMA_SELECT_POLL=-1" select polls VMA_SELECT_POLL=-1
-see pipe VMA_SELECT_POLL=-1
-check "a wait that polls sees the kernel's descriptors: $word ms" test "$word" -lt 2900
-see pipe VMA_SELECT_POLL=-1 VMA_SELECT_POLL_OS_RATIO=0
-check "VMA_SELECT_POLL_OS_RATIO=0: $word ms" test "$word" -ge 2900
+see "pipe 30000" VMA_SELECT_POLL=-1
+check "a wait that polls sees the kernel's descriptors: $word ms" test "$word" -lt 30000
+see "pipe 3000" VMA_SELECT_POLL=-1 VMA_SELECT_POLL_OS_RATIO=0
+check "VMA_SELECT_POLL_OS_RATIO=0: $word ms" test "$word" -ge 3000
 is "the kernel's descriptors at each call" both 100 VMA_SELECT_SKIP_OS=1
 is "VMA_SELECT_SKIP_OS" both 10 VMA_SELECT_SKIP_OS=10
 
