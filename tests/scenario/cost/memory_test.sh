@@ -39,8 +39,9 @@ check "no socket: no thread" at_most "$(status $with Threads)" 1
 check "no socket: no descriptor" at_most "$(ls /proc/$with/fd | wc -l)" "$(ls /proc/$plain/fd | wc -l)"
 netns_kill $plain $with
 
-# Start-up: the minimum of processes that run in turns, because a busy machine slows others down. A slow
-# one slows both kinds.
+# Start-up: the minimum of processes that run in turns. A busy machine slows some down, not all, and a slow
+# one slows both kinds. Counting instructions would be exact, but there are half a million, and a step takes
+# 30 us; system calls and page faults are counted by tests/budget/forks_test.sh.
 if [[ -n $lib ]]; then
 	times=$("$probe" startup 200 $lib 2> /dev/null)
 	echo "/bin/true: $times"
