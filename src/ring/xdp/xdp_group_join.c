@@ -24,12 +24,14 @@
 #include "base/unix_socket.h"
 #include "ring/xdp/xdp_internal.h"
 
-#define WAIT_MAX (2 * NSEC_PER_SEC)	/* for an answer, or for an answerer */
-#define OTHER_MAX (300 * NSEC_PER_MSEC) /* the same, if another user seems to have the interface */
+#define OTHER_MAX \
+	(300 * NSEC_PER_MSEC) /* xdp_wait_max, if another user seems to have the interface */
 #define PAUSE (5 * NSEC_PER_MSEC)
 #define FIXED_FDS 16 /* descriptors that are handed over, without the anchors */
 #define FDS_MAX (FIXED_FDS + XDP_STEER_QUEUES)
 #define ACCEPTED_MAX 32 /* newcomers that are accepted before the answerer does something else */
+
+nsec_t xdp_wait_max = 2 * NSEC_PER_SEC;
 
 enum hello_kind { HELLO_NEW, HELLO_MEMBER, HELLO_ANSWER, HELLO_NONE /* never sent */ };
 
@@ -455,10 +457,10 @@ int xdp_group_join(struct xdp_port *port, struct xdp_device *dev, char why[PORT_
 	port->uid = sys_geteuid();
 	forget_fds(port);
 	for (;;) {
-		rc = try_both(port, dev, begun + WAIT_MAX, why);
+		rc = try_both(port, dev, begun + xdp_wait_max, why);
 		if (rc != -EAGAIN && rc != -ENOTUNIQ)
 			break;
-		if (group_now() > begun + (rc == -EAGAIN ? WAIT_MAX : OTHER_MAX)) {
+		if (group_now() > begun + (rc == -EAGAIN ? xdp_wait_max : OTHER_MAX)) {
 			rc = -EBUSY;
 			break;
 		}

@@ -576,15 +576,17 @@ static void another_joins(void)
 	assert_int_equal(status, 0);
 }
 
+/* Nobody waits for an answer that does not come: that would take a minute, and a slow machine does not. */
 static void opens_at_once(void)
 {
-	nsec_t begun = clock_now();
+	nsec_t begun = clock_now(), usual = xdp_wait_max;
 
+	xdp_wait_max = 60 * NSEC_PER_SEC;
 	open_port();
 	another_joins();
-	/* It waits so long for an answer: WAIT_MAX in ring/xdp/xdp_group_join.c. */
-	assert_true(clock_now() - begun < 2 * NSEC_PER_SEC);
+	assert_true(clock_now() - begun < 30 * NSEC_PER_SEC);
 	close_port();
+	xdp_wait_max = usual;
 }
 
 static void test_guessed_addresses_keep_no_process_out(void **state)
