@@ -26,7 +26,7 @@
 #define SIZE 14
 #define WARM_UP 1.2    /* sec: the library's clock is calibrated once a second from then on */
 #define WARM_UP_MIN 50 /* echoes */
-#define SETTLE 20      /* echoes after a pause: the peer's quick acknowledgements have ended */
+#define SETTLE 3       /* echoes after a pause */
 
 typedef ssize_t (*send_fn)(int, const void *, size_t, int);
 typedef ssize_t (*recv_fn)(int, void *, size_t, int);
@@ -67,7 +67,8 @@ static void send_one(const struct conversation *c, bool count)
 		die(c->send_name);
 }
 
-static void receive_one(const struct conversation *c, bool count)
+/* sent: when the message that it answers was, if it is counted. */
+static void receive_one(const struct conversation *c, bool count, uint64_t sent)
 {
 	recv_fn do_recv = (recv_fn)function("recv");
 	recvfrom_fn do_recvfrom = (recvfrom_fn)function("recvfrom");
@@ -77,7 +78,7 @@ static void receive_one(const struct conversation *c, bool count)
 	ssize_t n;
 
 	if (count)
-		steps_count(c->to ? (void *)do_recvfrom : (void *)do_recv, c->recv_name);
+		steps_count_at(c->to ? (void *)do_recvfrom : (void *)do_recv, c->recv_name, sent);
 	if (c->to)
 		n = do_recvfrom(c->fd, buf, sizeof(buf), 0, (struct sockaddr *)&from, &len);
 	else
@@ -95,26 +96,25 @@ static void await_local(int fd)
 		nap_msec(1);
 }
 
-/*
- * A send and its answer.  Not both are counted: the time that the count of the send takes would have
- * passed on the ring's timer wheel in the receive.
- */
+/* A send and its answer, for which the receive has not waited, as far as it knows. */
 static void converse_once(const struct conversation *c, bool count_send, bool count_recv)
 {
 	unsigned long before;
+	uint64_t sent;
 
 	/* The clock is calibrated here, if it is due, and not in the counted call. */
 	for (int i = 0; i < SETTLE; i++) {
 		send_one(c, false);
-		receive_one(c, false);
+		receive_one(c, false, 0);
 	}
 	before = received_bytes();
 	send_one(c, count_send);
+	sent = steps_time();
 	if (c->local)
 		await_local(c->fd);
 	else
 		await_received(before, SIZE);
-	receive_one(c, count_recv);
+	receive_one(c, count_recv, sent);
 }
 
 static void converse(const struct conversation *c, int count)
@@ -125,7 +125,7 @@ static void converse(const struct conversation *c, int count)
 		warm = seconds() + WARM_UP;
 	for (int i = 0; i < WARM_UP_MIN || seconds() < warm; i++) {
 		send_one(c, false);
-		receive_one(c, false);
+		receive_one(c, false, 0);
 	}
 	for (int i = 0; i < count; i++)
 		converse_once(c, true, false);
@@ -171,7 +171,7 @@ static void call_udp_local(const struct sockaddr_in *to, int count)
 		die("bind");
 	for (int i = -WARM_UP_MIN; i < count; i++) {
 		send_one(&out_to, i >= 0);
-		receive_one(&in_from, i >= 0);
+		receive_one(&in_from, i >= 0, 0);
 	}
 	close(out_to.fd);
 	out.fd = connected(SOCK_DGRAM, &at);
@@ -180,7 +180,7 @@ static void call_udp_local(const struct sockaddr_in *to, int count)
 		die("connect back");
 	for (int i = -WARM_UP_MIN; i < count; i++) {
 		send_one(&out, i >= 0);
-		receive_one(&in, i >= 0);
+		receive_one(&in, i >= 0, 0);
 	}
 	close(in.fd);
 	close(out.fd);

@@ -49,6 +49,7 @@ static const char *prefix = ""; /* of names */
 static struct sockaddr_in to = {.sin_family = AF_INET};
 static int fd, epfd, ring, peer;
 static unsigned wanted, taken, seen; /* bytes to take; bytes taken; bytes seen by the callback */
+static uint64_t sent; /* when what arrive() sent was: for the call that takes the answer it is now */
 
 static int (*do_epoll_wait)(int, struct epoll_event *, int, int);
 static ssize_t (*do_recv)(int, void *, size_t, int);
@@ -206,6 +207,7 @@ static void arrive(unsigned messages)
 		if (send_from(local ? peer : fd, message, size) != (ssize_t)size)
 			die("send");
 	}
+	sent = steps_time();
 	await_arrival(before, messages);
 	wanted = messages * SIZE;
 	seen = 0;
@@ -266,7 +268,7 @@ static void count_way(const char *proto, const char *way, void (*take)(void), in
 				time_call(take);
 				continue;
 			}
-			steps_count((void *)take, name);
+			steps_count_at((void *)take, name, sent);
 			take();
 		}
 		say_times(name, messages);

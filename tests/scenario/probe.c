@@ -6,7 +6,7 @@
  *	probe serve PROTO:PORT:WAY...	echoes forever; prints "ready" when bound.
  *					WAY to wait: recv, poll, select, epoll; leave (UDP): the
  *					thread ends after one echo, for the first service the
- *					first thread of the process
+ *					first thread of the process; late: long after it came
  *	probe ask PROTO IP PORT [N]	N echoes, one after another (1)
  *	probe burst IP PORT N		N datagrams at once, their echoes in order
  *	probe flood IP PORT		requests in both protocols, forever
@@ -85,7 +85,9 @@ static struct sockaddr_in address(const char *ip, const char *port)
 
 /* ---- serve ------------------------------------------------------------------ */
 
-enum way { WAY_RECV, WAY_POLL, WAY_SELECT, WAY_EPOLL, WAY_LEAVE };
+enum way { WAY_RECV, WAY_POLL, WAY_SELECT, WAY_EPOLL, WAY_LEAVE, WAY_LATE };
+
+#define LATE 60 /* msec: by then a kernel has acknowledged what it has got */
 
 struct service {
 	int type;
@@ -95,9 +97,9 @@ struct service {
 
 static enum way parse_way(const char *name)
 {
-	static const char *const names[] = {"recv", "poll", "select", "epoll", "leave"};
+	static const char *const names[] = {"recv", "poll", "select", "epoll", "leave", "late"};
 
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 		if (!strcmp(name, names[i]))
 			return (enum way)i;
 	errno = EINVAL;
@@ -133,6 +135,10 @@ static void wait_readable(int fd, enum way way)
 		break;
 	case WAY_EPOLL:
 		wait_by_epoll(fd);
+		break;
+	case WAY_LATE:
+		poll(&pfd, 1, -1);
+		nap_msec(LATE);
 		break;
 	}
 }
@@ -635,6 +641,7 @@ static long wait_once(const struct waiter *w)
 	switch (w->way) {
 	case WAY_RECV:
 	case WAY_LEAVE:
+	case WAY_LATE:
 		return recv(w->fd, &c, 1, 0);
 	case WAY_POLL:
 		return poll(&pfd, 1, -1);

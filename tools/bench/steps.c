@@ -16,7 +16,8 @@
  * The first three are medians, because a call may interfere with another thread.  A call
  * counts from the first instruction of the function to its return.  Instructions of the kernel
  * do not count, a repeated string instruction counts once.  No time passes in a call but a cycle for
- * each instruction: no timer is due because a step takes long.  steps traces only the first thread
+ * each instruction, and none before it since the time that its mark says: no timer is due because a
+ * step takes long, or because the answer that the call takes was late.  steps traces only the first thread
  * of the program; the others run.  Locked: a lock prefix, xchg with memory, mfence.
  * The exit status is that of the program.
  */
@@ -202,8 +203,8 @@ static void step(struct user_regs_struct *regs)
 }
 
 /*
- * A clock was read: it was the time of the first reading in this call, and a cycle for each
- * instruction since.
+ * A clock was read: it was the time of the first reading in this call, or that of its mark, and a
+ * cycle for each instruction since.
  */
 static void set_tsc(struct user_regs_struct *regs, uint64_t *first, unsigned instructions)
 {
@@ -300,7 +301,7 @@ static void count_call(const struct user_regs_struct *mark)
 	struct user_regs_struct regs;
 	struct call call = {0};
 	uintptr_t back, sp, last = 0;
-	uint64_t first_tsc = 0;
+	uint64_t first_tsc = mark->rdx;
 	int n = 0;
 
 	memset(code_pages, 0, sizeof(code_pages));
