@@ -446,6 +446,39 @@ static void select_closed_peer(void)
 	close(fd);
 }
 
+static void reads_when_told(void)
+{
+	static char buf[65536];
+	int fd = tcp_pair();
+
+	hear();
+	while (recv(fd, buf, sizeof(buf), 0) > 0)
+		;
+	meet();
+	close(fd);
+}
+
+/* Where a socket is writable, a call that blocks, of some thousand bytes, does not: proxies rely on it. */
+static void writable_has_room(void)
+{
+	static const char block[10007];
+	struct timeval limit = {.tv_sec = 2};
+	int fd = tcp_pair();
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	bool whole = true;
+
+	MUST(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)));
+	while (whole && poll(&p, 1, 0) == 1)
+		whole = send(fd, block, sizeof(block), 0) == sizeof(block);
+	say("none waited: %d", whole);
+	tell(0);
+	await(fd, POLLOUT);
+	SAY(send(fd, block, sizeof(block), 0));
+	SAY(shutdown(fd, SHUT_WR));
+	meet();
+	close(fd);
+}
+
 const struct behaviour poll_behaviours[] = {
 	{"not_open", not_open, not_open, OURS},
 	{"both_ready", NULL, both_ready, OURS},
@@ -465,5 +498,6 @@ const struct behaviour poll_behaviours[] = {
 	{"limit_for_n", NULL, limit_for_n, OURS},
 	{"large_sets", NULL, large_sets, OURS},
 	{"select_closed_peer", sender, select_closed_peer, OURS},
+	{"writable_has_room", reads_when_told, writable_has_room, OURS},
 	{0},
 };

@@ -35,13 +35,22 @@ static uint64_t kept_from(const struct byte_ring_shared *shared, uint64_t head)
 
 /* ---- writer ------------------------------------------------------------------------- */
 
+/* The tail may reach this position. */
+static inline void set_space(struct byte_ring_writer *w, uint64_t to)
+{
+	uint32_t third = w->send_limit / 3;
+
+	w->space_to = to;
+	w->plenty_to = to > third ? to - third : 0;
+}
+
 /* Once for each look: whatever depends on the room uses the same number. */
 static __attribute__((noinline)) void see_kept(struct byte_ring_writer *w)
 {
 	uint64_t kept = w->head - kept_from(w->shared, w->head);
 
 	w->kept = kept < w->capacity ? (uint32_t)kept : w->capacity;
-	w->space_to -= w->space_to ? w->kept : 0;
+	set_space(w, w->space_to ? w->space_to - w->kept : 0);
 }
 
 /* The head and the limit as they are now.  False: broken. */
@@ -58,7 +67,7 @@ static bool see_head(struct byte_ring_writer *w)
 	if (unlikely(head - w->head > w->tail - w->head ||
 		     (w->closed && !(word & BYTE_RING_CLOSED)))) {
 		w->broken = true;
-		w->space_to = 0;
+		set_space(w, 0);
 		return false;
 	}
 	w->head = head;
@@ -66,7 +75,7 @@ static bool see_head(struct byte_ring_writer *w)
 	limit = (uint32_t)load(&w->shared->limit) + (uint64_t)w->send_limit;
 	if (limit > w->capacity)
 		limit = w->capacity;
-	w->space_to = w->closed || w->flags ? 0 : head + limit;
+	set_space(w, w->closed || w->flags ? 0 : head + limit);
 	if (unlikely(word & BYTE_RING_KEEPS))
 		see_kept(w);
 	return true;
@@ -170,7 +179,7 @@ write_pieces(struct byte_ring_writer *w, const struct iovec *iov, int iovcnt, un
 	size_t want = iov_size(iov, iovcnt);
 	ssize_t n;
 
-	if (space(w) < want)
+	if (w->tail + want > w->plenty_to)
 		(void)see_head(w);
 	if (w->broken || w->flags || w->closed || (want && !space(w)))
 		return why_not_written(w);
@@ -191,7 +200,7 @@ ssize_t byte_ring_write(struct byte_ring_writer *w, const struct iovec *iov, int
 static void end_stream(struct byte_ring_writer *w, uint64_t flag)
 {
 	w->flags |= flag;
-	w->space_to = 0;
+	set_space(w, 0);
 	if (!w->broken)
 		publish_tail(w);
 }
@@ -233,7 +242,7 @@ bool byte_ring_reader_closed(struct byte_ring_writer *w)
 void byte_ring_writer_lost(struct byte_ring_writer *w)
 {
 	w->broken = true;
-	w->space_to = 0;
+	set_space(w, 0);
 }
 
 void byte_ring_set_send_limit(struct byte_ring_writer *w, uint32_t limit)
@@ -254,7 +263,9 @@ void byte_ring_want_space(struct byte_ring_writer *w, uint32_t bytes)
 	if (bytes > space(w))
 		head = w->tail + bytes - full;
 	/* 0 says that none is wanted. */
-	store(&w->shared->wanted, !bytes ? 0 : head ? head : 1);
+	head = !bytes ? 0 : head ? head : 1;
+	if (load(&w->shared->wanted) != head) /* else the reader need not fetch it again */
+		store(&w->shared->wanted, head);
 }
 
 /* ---- reader ------------------------------------------------------------------------- */

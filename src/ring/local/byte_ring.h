@@ -78,12 +78,13 @@ struct byte_ring_writer {
 	uint32_t capacity;
 	uint32_t send_limit; /* bytes of its send buffer */
 	bool broken;
-	bool closed;	   /* the reader does not read any more */
-	uint32_t kept;	   /* bytes before the head whose room the reader keeps */
-	uint64_t tail;	   /* as published, without flags */
-	uint64_t flags;	   /* BYTE_RING_FIN, BYTE_RING_RST */
-	uint64_t head;	   /* the last valid one, without its flag */
-	uint64_t space_to; /* the position that the tail may reach, by what is known */
+	bool closed;	    /* the reader does not read any more */
+	uint32_t kept;	    /* bytes before the head whose room the reader keeps */
+	uint64_t tail;	    /* as published, without flags */
+	uint64_t flags;	    /* BYTE_RING_FIN, BYTE_RING_RST */
+	uint64_t head;	    /* the last valid one, without its flag */
+	uint64_t space_to;  /* the position that the tail may reach, by what is known */
+	uint64_t plenty_to; /* up to here a third of the send buffer stays free */
 };
 
 /* ---- both sides --------------------------------------------------------------------- */
@@ -116,21 +117,27 @@ ssize_t byte_ring_write(struct byte_ring_writer *writer, const struct iovec *iov
 			unsigned flags);
 
 /*
- * The usual write: n bytes that fit without going round the end of the data.  Returns n; or 0:
- * nothing was written, byte_ring_write() says why or does more.
+ * The usual write: n bytes that fit without going round the end of the data, and leave a third of the
+ * send buffer free.  Returns n; or 0: nothing was written, byte_ring_write() says why or does more.
  */
 static inline size_t byte_ring_write_at_once(struct byte_ring_writer *w, const void *from, size_t n)
 {
 	uint32_t at = (uint32_t)w->tail & (w->capacity - 1);
 
-	/* A side that is broken, finished or closed has no space_to. */
-	if (__builtin_expect(n - 1 >= w->capacity - at || w->tail + n > w->space_to, 0) ||
+	/* A side that is broken, finished or closed has no plenty_to. */
+	if (__builtin_expect(n - 1 >= w->capacity - at || w->tail + n > w->plenty_to, 0) ||
 	    __builtin_expect(!user_copy_short(w->data + at, from, n), 0))
 		return 0;
 	w->tail += n;
 	/* release: pairs with see_tail() and byte_ring_read_at_once(): the bytes are there */
 	__atomic_store_n(&w->shared->tail, w->tail, __ATOMIC_RELEASE);
 	return n;
+}
+
+/* Is a third of the send buffer free, as of the last look at the head?  Else a program is told not to write. */
+static inline bool byte_ring_has_plenty(const struct byte_ring_writer *writer)
+{
+	return writer->tail <= writer->plenty_to;
 }
 
 /* Half-close: the reader gets end of file after what was written.  May be repeated. */

@@ -106,8 +106,13 @@ static bool local_arm(struct port_queue *base)
 	struct local_queue *q = queue_of(base);
 	bool quiet;
 
-	list_for_each(link, &q->lanes)
-		notice_arm(&lane_of(link)->in);
+	list_for_each(link, &q->lanes) {
+		struct port_local_lane *lane = lane_of(link);
+
+		notice_arm(&lane->in);
+		if (lane->looks) /* what it asks the peer for is stored before the barrier, too */
+			lane->look(lane->arg);
+	}
 	q->armed = true;
 	quiet = notice_barrier();
 	list_for_each(link, &q->lanes) {

@@ -172,6 +172,8 @@ void local_conn_look(struct inet_sock *so)
 		byte_ring_want_space(&shm->out, 0);
 		local_end_wants(&shm->end, false);
 		happened |= EPOLLOUT | EPOLLWRNORM;
+	} else if (shm->wants_space) {
+		byte_ring_want_space(&shm->out, shm->wants_space); /* who polls may sleep then */
 	}
 	local_conn_events(so, happened);
 }
@@ -257,16 +259,29 @@ void local_conn_options(struct inet_sock *so, bool quickack)
 	local_conn_look(so);
 }
 
+/* As the kernel: it is writable when a third of its send buffer is free. */
+static void begin_to_want(struct inet_sock *so)
+{
+	uint32_t third = so->shm.out.send_limit / 3;
+
+	so->shm.wants_space = third ? third : 1;
+	local_end_wants(&so->shm.end, true);
+}
+
+void local_conn_short(struct inet_sock *so)
+{
+	begin_to_want(so);
+	local_conn_events(so, 0);
+}
+
 void local_conn_want_space(struct inet_sock *so)
 {
 	struct shm_state *shm = &so->shm;
-	uint32_t third = shm->out.send_limit / 3; /* as the kernel */
 
-	shm->wants_space = third ? third : 1;
+	begin_to_want(so);
 	byte_ring_want_space(&shm->out, shm->wants_space);
 	if (shm->out.kept) /* its program may wait for bytes, and have what takes their room */
 		local_end_post(&shm->end);
-	local_end_wants(&shm->end, true);
 	local_conn_events(so, 0);
 }
 

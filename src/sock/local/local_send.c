@@ -69,6 +69,8 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 		s->done += s->sent;
 		shm->sends++;
 		if (__builtin_expect(s->done >= s->want, 1)) {
+			if (__builtin_expect(!byte_ring_has_plenty(&shm->out), 0))
+				local_conn_short(so);
 			*n = 0;
 			return true;
 		}

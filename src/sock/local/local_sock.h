@@ -227,6 +227,11 @@ static inline void local_conn_consumed(struct inet_sock *so)
 uint32_t local_conn_readable(struct inet_sock *so);
 /* Takes the pending error, a positive errno; 0: none.  It is reported once. */
 int local_conn_take_error(struct inet_sock *so);
+/*
+ * A send has left less than a third of the send buffer free: the connection is not writable until a third is, as of
+ * the kernel.  Nobody is told of that unless a thread polls for it: no notice is asked for before.
+ */
+void local_conn_short(struct inet_sock *so);
 /* The ring of its peer has no room for a send, or has again: asks for a notice. */
 void local_conn_want_space(struct inet_sock *so);
 /* Bytes of its receive buffer. */

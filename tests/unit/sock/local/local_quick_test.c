@@ -146,16 +146,57 @@ static void test_what_there_is_room_for_is_sent_at_once(void **state)
 	end_test();
 }
 
+#define THIRD (LOCAL_RING_MIN / 2 / 3) /* of the send buffer */
+#define MOST (LOCAL_RING_MIN - THIRD)
+
 static void test_what_does_not_fit_is_left(void **state)
 {
 	(void)state;
 	begin_test();
-	assert_int_equal(quick_send(LOCAL_RING_MIN - 10, 0), LOCAL_RING_MIN - 10);
-	send_is_left(11, 0); /* it goes round the end of the data, or is too much */
+	assert_int_equal(quick_send(MOST, 0), MOST);
+	send_is_left(1, 0); /* less than a third of the send buffer would be free */
 	send_is_left(0, 0);
-	assert_int_equal(quick_send(10, 0), 10);
-	send_is_left(1, 0);
+	assert_int_equal(byte_ring_discard(&in, MOST), MOST);
+	byte_ring_space(&so->shm.out); /* looks */
+	send_is_left(THIRD + 1, 0);    /* it goes round the end of the data */
+	assert_int_equal(quick_send(THIRD, 0), THIRD);
 	assert_int_equal(so->shm.out.tail, LOCAL_RING_MIN);
+	end_test();
+}
+
+static uint64_t wanted(void)
+{
+	return __atomic_load_n(&shared()->to_responder.wanted, __ATOMIC_RELAXED);
+}
+
+static void look(void)
+{
+	assert_true(ring_hold_cold(local_ring()));
+	notice();
+	ring_release_cold(local_ring());
+}
+
+/* As of the kernel's connections.  The peer is asked for a notice only when a thread polls. */
+static void test_less_than_a_third_is_not_writable(void **state)
+{
+	struct iovec iov = {text, MOST};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	(void)state;
+	begin_test();
+	assert_int_equal(ops()->send(sock_ref_of(so), &msg, 0), MOST);
+	assert_true(sock_own_events(so) & EPOLLOUT);
+	iov.iov_len = 1;
+	assert_int_equal(ops()->send(sock_ref_of(so), &msg, 0), 1);
+	assert_false(sock_own_events(so) & EPOLLOUT);
+	assert_int_equal(wanted(), 0);
+	look();
+	assert_int_equal(wanted(), 1);
+	assert_int_equal(byte_ring_discard(&in, 1), 1);
+	assert_true(byte_ring_is_wanted(&in));
+	look();
+	assert_true(sock_own_events(so) & EPOLLOUT);
+	assert_int_equal(wanted(), 0);
 	end_test();
 }
 
@@ -331,6 +372,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_what_is_there_is_read_at_once),
 	cmocka_unit_test(test_what_there_is_room_for_is_sent_at_once),
 	cmocka_unit_test(test_what_does_not_fit_is_left),
+	cmocka_unit_test(test_less_than_a_third_is_not_writable),
 	cmocka_unit_test(test_flags_are_left),
 	cmocka_unit_test(test_an_urgent_byte_ahead_is_left),
 	cmocka_unit_test(test_conditions_of_the_socket_are_left),
