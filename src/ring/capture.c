@@ -77,6 +77,18 @@ static int captured_tx_large(struct port_queue *q, const struct frame_large *lar
 	return -EOPNOTSUPP;
 }
 
+void ring_capture_put(struct ring *ring, const uint8_t *frame, uint32_t len, bool sent)
+{
+	struct capture_writer *w;
+
+	ring_assert_held(ring);
+	if (ring->ops->rx_burst != captured_rx_burst)
+		return;
+	w = &container_of((uintptr_t)ring->ops, struct captured, ops)->writer;
+	capture_put(w, frame, len, sent ? CAPTURE_SENT : 0, (uint64_t)clock_real());
+	capture_publish(w);
+}
+
 /* ---- lanes (control lock) -------------------------------------------------------------- */
 
 /* Resident from the start: to copy causes no page fault. */

@@ -29,6 +29,12 @@ bool ring_capture_runs(void);
 /* holder, control lock: the ring was opened.  To close or retire it needs no call. */
 void ring_capture_opened(struct ring *ring);
 
+/*
+ * holder: a frame that no port has, and that is made for the capture; sent: by this process.  Does nothing
+ * if the ring is not captured.
+ */
+void ring_capture_put(struct ring *ring, const uint8_t *frame, uint32_t len, bool sent);
+
 /* In a forked child, where no other thread exists: the capture is the parent's. */
 void ring_capture_forget(void);
 

@@ -26,6 +26,7 @@
 #include "sock/core/stats/sock_capture.h"
 #include "sock/core/stats/sock_record.h"
 #include "sock/local/local.h"
+#include "sock/local/capture/local_capture.h"
 #include "sock/local/local_link.h"
 #include "sock/local/local_move.h"
 #include "sock/local/local_sock.h"
@@ -231,6 +232,7 @@ const struct sock_upcalls sock_upcalls = {
 	.local_by_kernel = local_by_kernel,
 	.local_by_twin = local_by_twin,
 	.local_filtered = local_filtered,
+	.local_capture = local_capture,
 	.local_send = local_udp_send,
 	.local_turn = local_turn,
 	.local_take = local_take,

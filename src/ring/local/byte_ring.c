@@ -251,6 +251,15 @@ void byte_ring_set_send_limit(struct byte_ring_writer *w, uint32_t limit)
 	(void)see_head(w);
 }
 
+uint32_t byte_ring_written(const struct byte_ring_writer *w, uint64_t position, uint32_t most,
+			   const uint8_t **at)
+{
+	uint32_t place = (uint32_t)position & (w->capacity - 1), n = w->capacity - place;
+
+	*at = w->data + place;
+	return n < most ? n : most;
+}
+
 void byte_ring_want_space(struct byte_ring_writer *w, uint32_t bytes)
 {
 	/* Space is measured from what is kept. */

@@ -160,6 +160,13 @@ bool byte_ring_reader_closed(struct byte_ring_writer *writer);
 void byte_ring_set_send_limit(struct byte_ring_writer *writer, uint32_t limit);
 
 /*
+ * The bytes from `position` on, of those that this side has written and not written over, that lie in one piece: where
+ * they are, and how many up to `most`.  The reader's process may change them.
+ */
+uint32_t byte_ring_written(const struct byte_ring_writer *writer, uint64_t position, uint32_t most,
+			   const uint8_t **at);
+
+/*
  * Asks for a notice when `space` bytes or more can be written: byte_ring_is_wanted() of the reader
  * becomes true.  There is no barrier in it: until notice_barrier() was called the reader may
  * consume without seeing it, so look at byte_ring_space() in each round of a poll, and after the

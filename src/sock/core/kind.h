@@ -377,6 +377,8 @@ struct sock_upcalls {
 	bool (*local_available)(void);
 	/* A BPF program chooses among the sockets of its port: local peers leave it to the kernel. */
 	void (*local_filtered)(const struct inet_sock *so);
+	/* A capture of frames (ring/capture.h) has begun, or ended. */
+	void (*local_capture)(void);
 	/* The ring besides home that its datagrams come by; NULL: none. */
 	struct ring *(*local_udp_ring)(const struct inet_sock *so);
 	/* No reference to the socket is left, or the kernel serves it.  NULL before local_receive(). */

@@ -59,13 +59,20 @@ struct shm_state {
 		uint64_t aside; /* 0: nothing of these is looked at after a read */
 	};
 	bool initiator;
-	bool established;   /* the handshake is over */
-	bool reported;	    /* connect() or accept() has said so */
-	bool ended;	    /* reset, refused, or the peer has died */
-	bool died;	    /* the peer's process has ended */
-	bool stays;	    /* control lock: the program to be executed has a descriptor of it */
-	uint8_t error;	    /* errno that ended the connection; reported once */
-	uint8_t kept_error; /* any, atomic: met by a call that moved bytes; for the next one */
+	bool established; /* the handshake is over */
+	bool reported;	  /* connect() or accept() has said so */
+	bool ended;	  /* reset, refused, or the peer has died */
+	bool died;	  /* the peer's process has ended */
+	bool stays;	  /* control lock: the program to be executed has a descriptor of it */
+	uint8_t error;	  /* errno that ended the connection; reported once */
+	union {
+		struct {
+			uint8_t kept_error; /* any, atomic: met by a call that moved bytes; for the next one */
+			uint8_t captured; /* LOCAL_CAPTURED and others; 0: it is not */
+		};
+		uint16_t unusual; /* any, atomic: not 0: nothing is done at once */
+	};
+	uint64_t captured_to; /* what had arrived before this position was captured, or came before */
 };
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/param.h"
 #include "base/sys.h"
+#include "ring/capture.h"
 #include "ring/stamps.h"
 #include "sock/core/access.h"
 #include "sock/core/extra/filter.h"
@@ -47,7 +48,9 @@ void sock_options_note(struct inet_sock *so)
 	__atomic_store_n(&so->rcvlowat, hides ? SOCK_HIDDEN : opt->rcvlowat, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->told, opt->told || params.stats_latency || (stream && filtered),
 			 __ATOMIC_RELAXED);
-	__atomic_store_n(&so->noted, filtered || (opt->told & TOLD_ARRIVAL) || params.stats_latency,
+	__atomic_store_n(&so->noted,
+			 filtered || (opt->told & TOLD_ARRIVAL) || params.stats_latency ||
+				 (so->inet == INET_UDP && ring_capture_runs()),
 			 __ATOMIC_RELAXED);
 }
 

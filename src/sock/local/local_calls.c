@@ -9,6 +9,7 @@
 #include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local.h"
+#include "sock/local/capture/local_capture.h"
 #include "sock/local/local_sock.h"
 #include "sock/options/sock_opt.h"
 #include "sock/tcp/tcp_sock.h"
@@ -135,6 +136,8 @@ static int shutdown_connected(struct inet_sock *so, int how)
 		so->shut_rd = true;
 	if (how != SHUT_RD && !so->shut_wr) {
 		so->shut_wr = true;
+		if (so->shm.captured)
+			local_capture_ended(so, false);
 		byte_ring_finish(&so->shm.out);
 		local_end_post(&so->shm.end);
 	}

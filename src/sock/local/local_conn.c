@@ -4,8 +4,10 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "ring/capture.h"
 #include "sock/core/async.h"
 #include "sock/core/sock_options.h"
+#include "sock/local/capture/local_capture.h"
 #include "sock/local/local_move.h"
 #include "sock/local/local_sock.h"
 #include "sock/tcp/tcp_sock.h"
@@ -141,11 +143,15 @@ static void look_for_the_answer(struct inet_sock *so)
 		return;
 	if (answer == LOCAL_ACCEPTED) {
 		shm->established = true;
+		if (shm->captured)
+			local_capture_opened(so);
 		local_link_answered(shm->end.link);
 		local_conn_events(so, EPOLLOUT | EPOLLWRNORM);
 		return;
 	}
 	end(so, answer == LOCAL_TIMED_OUT ? ETIMEDOUT : ECONNREFUSED);
+	if (shm->captured)
+		local_capture_opened(so);
 	local_conn_events(so, EPOLLERR | EPOLLHUP);
 }
 
@@ -159,6 +165,8 @@ void local_conn_look(struct inet_sock *so)
 		look_for_the_answer(so);
 	if (!shm->established)
 		return;
+	if (__builtin_expect(shm->captured, 0))
+		local_capture_arrived(so);
 	if (byte_ring_readable(&shm->in) && shm->in.tail != shm->seen)
 		happened |= EPOLLIN | EPOLLRDNORM;
 	shm->seen = shm->in.tail;
@@ -331,6 +339,7 @@ int local_conn_resume(struct inet_sock *so, uint8_t *slot, uint32_t capacity)
 		return rc;
 	shm->shared = shared;
 	byte_ring_set_receive_limit(&shm->in, local_conn_receive_limit(so));
+	local_capture_conn(so, ring_capture_runs());
 	return 0;
 }
 
@@ -344,7 +353,10 @@ void local_conn_close(struct inet_sock *so, bool reset)
 		if (!shm->established && shm->initiator)
 			/* orders nothing: the responder only saves work by it */
 			__atomic_store_n(&shm->shared->cancelled, 1, __ATOMIC_RELAXED);
-		if (reset || byte_ring_readable(&shm->in))
+		reset = reset || byte_ring_readable(&shm->in);
+		if (shm->captured)
+			local_capture_ended(so, reset);
+		if (reset)
 			byte_ring_reset(&shm->out);
 		else
 			byte_ring_finish(&shm->out);

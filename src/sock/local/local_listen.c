@@ -8,6 +8,7 @@
 #include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local.h"
+#include "sock/local/capture/local_capture.h"
 #include "sock/local/local_dir.h"
 #include "sock/local/local_move.h"
 #include "sock/local/local_sock.h"
@@ -287,6 +288,8 @@ static int open_child(struct inet_sock *child, struct pending *p)
 		child->shm.token = local_value(p->message.value);
 		local_move_begin(child, p->message.number % LOCAL_CHUNK);
 		local_conn_events(child, 0);
+		if (child->shm.captured)
+			local_capture_opened(child);
 		/* release: pairs with look_for_the_answer() */
 		__atomic_store_n(&shared->answer, LOCAL_ACCEPTED, __ATOMIC_RELEASE);
 		local_end_post(&child->shm.end);

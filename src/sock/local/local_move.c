@@ -190,6 +190,14 @@ void local_move_end(struct inet_sock *so)
 		__atomic_store_n(&other_side(so)->gone, 1, __ATOMIC_RELEASE);
 }
 
+void local_conns_each(void (*fn)(struct inet_sock *so, bool arg), bool arg)
+{
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		list_for_each(link, bucket(i))
+			fn(container_of(link, struct inet_sock, shm.known), arg);
+	}
+}
+
 void local_moves_forget(void)
 {
 	memset(known, 0, sizeof(known));

@@ -101,6 +101,8 @@ int local_import(struct inet_sock *so, struct local_snapshot *snapshot);
 void local_move_begin(struct inet_sock *so, uint32_t slot);
 /* so is about to give its rings up. */
 void local_move_end(struct inet_sock *so);
+/* All connections that have begun and are here, also those that nobody has accepted. */
+void local_conns_each(void (*fn)(struct inet_sock *so, bool arg), bool arg);
 /* The process of the peer's end has ended.  True: the end is elsewhere, and so waits for it. */
 bool local_move_waits(struct inet_sock *so);
 /*

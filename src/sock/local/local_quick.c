@@ -10,7 +10,7 @@
 static inline bool is_ready(const struct inet_sock *so)
 {
 	return local_is_one(so) && so->shm.established &&
-	       !__atomic_load_n(&so->shm.kept_error, __ATOMIC_RELAXED);
+	       !__atomic_load_n(&so->shm.unusual, __ATOMIC_RELAXED);
 }
 
 /* The address is not looked at, as that of any connection. */

@@ -9,6 +9,7 @@
 #include "base/user.h"
 #include "sock/core/msg/cmsg.h"
 #include "sock/core/msg/iov.h"
+#include "sock/local/capture/local_capture.h"
 #include "sock/local/local_sock.h"
 #include "sock/wait/wait.h"
 
@@ -67,6 +68,8 @@ static uint32_t bytes_to_mark(struct inet_sock *so)
 	uint32_t there = byte_ring_readable(&so->shm.in);
 	int64_t ahead;
 
+	if (__builtin_expect(so->shm.captured, 0))
+		local_capture_arrived(so);
 	if (!there || !byte_ring_urgent(&so->shm.in, &ahead) || ahead < 0)
 		return there;
 	if (ahead > 0)
@@ -325,8 +328,19 @@ static __attribute__((noinline)) ssize_t recv_conditional(struct sock_ref ref, s
 struct recv {
 	struct inet_sock *so;
 	const struct msghdr *msg;
-	bool mark; /* an urgent byte was met: the call is made with conditions */
+	bool mark; /* an urgent byte was met, or a capture runs: the call is made with conditions */
 };
+
+/* holder: an error that was kept is reported; otherwise, what is captured is looked at before it is read. */
+static __attribute__((noinline)) ssize_t recv_unusual(struct recv *r)
+{
+	struct shm_state *shm = &r->so->shm;
+	uint8_t error = __atomic_load_n(&shm->kept_error, __ATOMIC_RELAXED);
+
+	shm->kept_error = 0;
+	r->mark = !error;
+	return -error;
+}
 
 static inline __attribute__((always_inline)) bool recv_try(void *arg, struct ring *ring,
 							   struct sock_wait *wait, ssize_t *n)
@@ -345,10 +359,8 @@ static inline __attribute__((always_inline)) bool recv_try(void *arg, struct rin
 	} else {
 		ring_poll(ring);
 	}
-	*n = __atomic_load_n(&so->shm.kept_error, __ATOMIC_RELAXED);
-	if (__builtin_expect(*n != 0, 0)) {
-		so->shm.kept_error = 0;
-		*n = -*n;
+	if (__builtin_expect(__atomic_load_n(&so->shm.unusual, __ATOMIC_RELAXED) != 0, 0)) {
+		*n = recv_unusual(r);
 		return true;
 	}
 	*n = read_bytes(so, r->msg->msg_iov, r->msg->msg_iovlen);

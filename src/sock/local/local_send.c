@@ -4,6 +4,7 @@
 
 #include "sock/core/msg/cmsg.h"
 #include "sock/core/msg/iov.h"
+#include "sock/local/capture/local_capture.h"
 #include "sock/local/local_sock.h"
 #include "sock/wait/wait.h"
 
@@ -65,6 +66,8 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 		*n = byte_ring_write(&shm->out, s->iov, (int)s->count, s->flags);
 	if (__builtin_expect(*n > 0, 1)) {
 		local_end_post(&shm->end);
+		if (__builtin_expect(shm->captured, 0))
+			local_capture_sent(so, (uint32_t)*n);
 		s->sent = (size_t)*n;
 		s->done += s->sent;
 		shm->sends++;

@@ -8,7 +8,9 @@
 #include "base/sys.h"
 #include "base/unix_socket.h"
 #include "net/netlink/netlink.h"
+#include "ring/capture.h"
 #include "sock/local/local.h"
+#include "sock/local/capture/local_capture.h"
 #include "sock/local/local_choice.h"
 #include "sock/local/local_sock.h"
 #include "sock/local/local_udp.h"
@@ -22,6 +24,8 @@
 #define BESIDE 0x80000000u
 /* Likewise: which of several sockets receives may change with the directory, or each second. */
 #define SHARED 0x40000000u
+/* Likewise: what is sent there is captured. */
+#define CAPTURED 0x20000000u
 
 static struct list targets; /* lock */
 
@@ -340,6 +344,8 @@ int local_find(struct inet_sock *so, const struct udp_way *way, struct dst_found
 		found->verdict = VERDICT_LOCAL;
 	if (sock_home(so) != local_ring())
 		found->local.gen |= BESIDE;
+	if (ring_capture_runs())
+		found->local.gen |= CAPTURED;
 	if (all.sharing == LOCAL_SHARED)
 		look_often(l, &way->to, found);
 	return 0;
@@ -399,10 +405,12 @@ void local_await(struct sock_ref ref, const struct endpoint *to,
 /* ---- sending (holder) ------------------------------------------------------------------------- */
 
 /* holder of local_ring(): bytes, -EFAULT, or -ESTALE. */
-static ssize_t write_record(const struct local_target_ref *ref, const struct record_header *header,
+static ssize_t write_record(const struct local_target_ref *from, const struct record_header *header,
 			    const struct msghdr *msg, size_t len)
 {
-	struct local_target *t = local_target_of(ref);
+	struct local_target_ref ref = {.target = from->target,
+				       .gen = from->gen & ~(BESIDE | SHARED | CAPTURED)};
+	struct local_target *t = local_target_of(&ref);
 	int rc;
 
 	if (!t)
@@ -415,20 +423,16 @@ static ssize_t write_record(const struct local_target_ref *ref, const struct rec
 		return -ESTALE;
 	}
 	local_end_post(&t->end); /* also if it was full and dropped, as at a full socket */
+	if (__builtin_expect(from->gen & CAPTURED, 0))
+		local_capture_datagram(t, header, msg, len);
 	return (ssize_t)len;
-}
-
-static struct local_target_ref ref_of(const struct dst *dst)
-{
-	return (struct local_target_ref){.target = dst->local.target,
-					 .gen = dst->local.gen & ~(BESIDE | SHARED)};
 }
 
 /* The same of a socket with another home, which is let go meanwhile. */
 static ssize_t write_beside(struct inet_sock *so, struct dst *dst, const struct msghdr *msg,
 			    size_t len)
 {
-	struct local_target_ref ref = ref_of(dst);
+	struct local_target_ref ref = dst->local;
 	struct record_header header = *dst_local_header(dst);
 	struct ring *home = sock_home(so);
 	ssize_t n = -ESTALE;
@@ -449,7 +453,6 @@ ssize_t local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghd
 {
 	struct sock_ref ref = sock_ref_of(so);
 	struct ring *home = sock_home(so);
-	struct local_target_ref target;
 	ssize_t n;
 
 	if (dst->fans)
@@ -458,12 +461,12 @@ ssize_t local_udp_send(struct inet_sock *so, struct dst *dst, const struct msghd
 		return SOCK_KERNEL; /* EMSGSIZE */
 	if ((dst->local.gen & SHARED) && dst->local.looked != local_dir_generation())
 		return -ESTALE;
-	target = ref_of(dst);
 	if (dst->local.gen & BESIDE)
 		n = write_beside(so, dst, msg, len);
 	else
-		n = home == local_ring() ? write_record(&target, dst_local_header(dst), msg, len)
-					 : -ESTALE;
+		n = home == local_ring()
+			    ? write_record(&dst->local, dst_local_header(dst), msg, len)
+			    : -ESTALE;
 	if (n >= 0 && sock_at_home(ref, home))
 		udp_count_sent(so, len);
 	return n;

@@ -8,9 +8,11 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "ring/capture.h"
 #include "ring/local/record_quick.h"
 #include "sock/core/rules/rules.h"
 #include "sock/local/local.h"
+#include "sock/local/capture/local_capture.h"
 #include "sock/local/local_sock.h"
 #include "sock/options/sock_opt.h"
 #include "sock/udp/udp_sock.h"
@@ -97,6 +99,8 @@ static void deliver(struct local_udp *l, struct inet_sock *so, bool group)
 	struct pkt *pkt = NULL;
 	enum drop reason = DROP_NONE;
 
+	if (__builtin_expect(so->noted, 0))
+		local_capture_record(l);
 	if (group ? local_group_takes(l, h) && local_hears_record(l, so, h) : takes(l, h))
 		pkt = local_udp_frame(l);
 	if (pkt && group) {
@@ -129,7 +133,7 @@ static void count_drops(struct local_udp *l, struct inet_sock *so)
 static inline bool takes_runs(const struct local_udp *l, const struct inet_sock *so)
 {
 	return local_udp_stays(so) && so->life > LIFE_CLOSED && so->inet == INET_UDP &&
-	       (!so->noted || so->udp.filter) && !l->twin.waits;
+	       (!so->noted || (so->udp.filter && !ring_capture_runs())) && !l->twin.waits;
 }
 
 /* Takes max datagrams at most that are a run; returns their number. */

@@ -9,6 +9,7 @@
 #include "sock/core/extra/held.h"
 #include "sock/core/extra/sock_extra.h"
 #include "sock/core/extra/xtreme.h"
+#include "sock/local/capture/local_capture.h"
 #include "sock/local/local_sock.h"
 #include "sock/wait/stream_zcopy.h"
 
@@ -66,9 +67,12 @@ int local_conn_keep(struct inet_sock *so, uint32_t skip, struct pkt **pkt)
 {
 	struct byte_ring_reader *in = &so->shm.in;
 	const uint8_t *at;
-	uint32_t n = byte_ring_piece(in, skip, &at), more;
+	uint32_t n, more;
 	int rc;
 
+	if (so->shm.captured)
+		local_capture_arrived(so);
+	n = byte_ring_piece(in, skip, &at);
 	if (!n)
 		return -EAGAIN;
 	rc = check_more(so);

@@ -7,6 +7,7 @@
 #include "base/stats/stats.h"
 #include "ring/capture.h"
 #include "sock/core/control.h"
+#include "sock/core/kind.h"
 
 #define LOOK_INTERVAL (250 * NSEC_PER_MSEC) /* between looks at the lock */
 
@@ -48,6 +49,8 @@ bool sock_capture_run(nsec_t now)
 	if (!control_trylock())
 		return true;
 	__atomic_store_n(&page->capture_fd, start_or_stop(asked ? argument : 0), __ATOMIC_RELAXED);
+	if (sock_upcalls.local_capture)
+		sock_upcalls.local_capture();
 	if (asked)
 		stats_answer(STATS_CAPTURE);
 	control_unlock();
