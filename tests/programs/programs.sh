@@ -7,10 +7,11 @@
 # A test defines `visit`, which consists of serve, use and facts and runs once for each of these,
 # and ends with `visits`. By hand, as root:
 #
-#	[LIB=path/to/libvma.so] tests/programs/redis_test.sh [-c] [REGEX]
+#	[LIB=path/to/libvma.so] tests/programs/redis_test.sh [-c | -l] [REGEX]
 #
 # REGEX selects from: kernel server client both.  -c: each side has an emulated ConnectX card
-# (tests/mlx5).
+# (tests/mlx5).  -l: both are on one host, where two sides with the library have shared memory: kernel
+# and both only.
 
 NETNS_LIMIT=${NETNS_LIMIT:-850}
 . tools/lib/netns.sh
@@ -18,6 +19,12 @@ netns_enter "$self" "$@"
 if [[ ${1:-} == -c ]]; then
 	NETNS_CARD=1
 	shift
+fi
+if [[ ${1:-} == -l ]]; then
+	NETNS_ONE_HOST=1
+	export VMA_LOCAL=1
+	shift
+	set -- "${1:-^(kernel|both)$}"
 fi
 chosen=${1:-.}
 netns_pair ""

@@ -142,10 +142,14 @@ netns_leave() {
 }
 
 # netns_pair TAG [LINK-OPTION...]: creates c<tag> and s<tag>, up and with addresses; NETNS_MTU is that
-# of their link, NETNS_VLAN the VLAN of their addresses.
+# of their link, NETNS_VLAN the VLAN of their addresses.  With NETNS_ONE_HOST both are one host.
 netns_pair() {
 	local tag=$1
 
+	if [[ ${NETNS_ONE_HOST:-} ]]; then
+		netns_one_host "$tag"
+		return
+	fi
 	netns_new "c$tag"
 	netns_new "s$tag"
 	if [[ ${NETNS_NICS:-} ]]; then
@@ -164,6 +168,19 @@ netns_pair() {
 	ip -n "s$tag" route add 224.0.0.0/4 dev v0
 	await 30 netns_is_up "c$tag" v0 && await 30 netns_is_up "s$tag" v0 || die "the link stays down"
 	[[ ! ${NETNS_BOND:-} ]] || bond_settle "$tag" "$NETNS_BOND" || die "no slave is active"
+}
+
+# netns_one_host TAG: c<tag> and s<tag> are names of one namespace, which has both addresses.
+netns_one_host() {
+	netns_new "s$1"
+	: > "/run/netns/c$1"
+	mount --bind "/run/netns/s$1" "/run/netns/c$1" || die "no second name"
+	ip -n "s$1" link add v0 type veth peer name w0 || die "no veth"
+	ip -n "s$1" link set w0 up
+	netns_up "s$1" v0 $netns_client
+	netns_up "s$1" v0 $netns_server
+	ip -n "s$1" route add 224.0.0.0/4 dev v0
+	await 30 netns_is_up "s$1" v0 || die "the link stays down"
 }
 
 # netns_join TAG [LINK-OPTION...]: joins them by veth; with NETNS_CARD=1, by emulated ConnectX cards,
