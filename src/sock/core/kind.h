@@ -366,11 +366,6 @@ struct sock_upcalls {
 	 * when nothing is there; says: LOCAL_TURN_*.
 	 */
 	enum local_turn (*local_turn)(struct inet_sock *so, unsigned says);
-	/*
-	 * The same: a receive of one datagram, past the queue, as recvmsg(2).  -EAGAIN: nothing was done, leave it to
-	 * the other ways.
-	 */
-	ssize_t (*local_take)(struct inet_sock *so, struct msghdr *msg, int flags);
 	/* holder of home: the kernel sends all its datagrams from now on. */
 	void (*local_send_stop)(struct inet_sock *so);
 	/* control lock, acceleration runs: may this process exchange data through shared memory? */

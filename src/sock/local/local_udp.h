@@ -365,9 +365,6 @@ static inline struct record_ring_shared *local_records(const struct segment *seg
 
 /* ---- local_udp_quick.c ---------------------------------------------------------------------- */
 
-/* A member of struct sock_upcalls. */
-ssize_t local_take(struct inet_sock *so, struct msghdr *msg, int flags);
-
 #define X(name, mode) QUICK_DECLARE(local_udp_quick, name)
 SOCK_MODES(X)
 #undef X

@@ -4,7 +4,6 @@
  * to the calls of udp_recv.c and udp_send.c.
  */
 #include "ring/local/record_quick.h"
-#include "sock/core/msg/family.h"
 #include "sock/local/local_link_internal.h"
 #include "sock/local/local_udp.h"
 #include "sock/udp/udp_sock.h"
@@ -74,8 +73,8 @@ static inline bool tell_sender(const struct local_udp *l, const struct inet_sock
  * A datagram that the socket does not hear, or whose sender is told and cannot be, is for the other way,
  * which drops it.
  */
-QUICK_INLINE ssize_t take_at_once(struct inet_sock *so, void *buf, size_t len,
-				  struct sockaddr_in *from, size_t *size)
+QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
+				  struct sockaddr_in *from)
 {
 	struct local_udp *l = so->udp.local;
 	struct record_seen seen;
@@ -88,41 +87,8 @@ QUICK_INLINE ssize_t take_at_once(struct inet_sock *so, void *buf, size_t len,
 	    __builtin_expect(!(from ? tell_sender(l, so, &seen, from) : hears(l, so, &seen)), 0))
 		return -EAGAIN;
 	n = record_ring_take_at_once(&l->reader, &seen, buf, len);
-	*size = seen.len;
 	if (__builtin_expect(n >= 0, 1))
 		udp_count_in(so, 1, (uint32_t)seen.len);
-	return n;
-}
-
-QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
-				  struct sockaddr_in *from)
-{
-	size_t size;
-
-	return take_at_once(so, buf, len, from, &size);
-}
-
-ssize_t local_take(struct inet_sock *so, struct msghdr *msg, int flags)
-{
-	const struct local_udp *l = so->udp.local;
-	struct sockaddr_in from;
-	size_t size;
-	ssize_t n;
-
-	ring_assert_held(sock_home(so));
-	if ((flags & ~MSG_DONTWAIT) || msg->msg_iovlen != 1 || !l || l->calm || !is_ready(so))
-		return -EAGAIN;
-	n = take_at_once(so, msg->msg_iov->iov_base, msg->msg_iov->iov_len,
-			 msg->msg_name ? &from : NULL, &size);
-	if (n < 0)
-		return n;
-	if (msg->msg_name) {
-		struct endpoint ep = {.addr = addr_v4(from.sin_addr.s_addr), .port = from.sin_port};
-
-		sock_addr_write(so, &ep, msg->msg_name, &msg->msg_namelen);
-	}
-	msg->msg_flags = size > (size_t)n ? MSG_TRUNC : 0;
-	msg->msg_controllen = 0;
 	return n;
 }
 

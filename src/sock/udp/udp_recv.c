@@ -20,7 +20,6 @@
 
 #define TRAIN_MAX 64 /* datagrams at once, the kernel's limit */
 #define ANSWER_PATIENCE (200 * NSEC_PER_USEC)
-#define LOCAL_LOOKS 8 /* recv_local(); a power of two */
 
 /* UDP_GRO: could the kernel have merged next into the datagrams that begin with first? */
 static bool continues(const struct pkt *first, const struct pkt *next)
@@ -217,9 +216,8 @@ struct recv {
 	struct inet_sock *so;
 	struct msghdr *msg;
 	int flags;
-	uint32_t turn;	/* for sock_upcalls.local_turn(); and RECV_* */
-	unsigned looks; /* of recv_local() */
-	nsec_t *until;	/* until when to wait for that of a new sender; 0: not begun */
+	uint32_t turn; /* for sock_upcalls.local_turn(); and RECV_* */
+	nsec_t *until; /* until when to wait for that of a new sender; 0: not begun */
 };
 
 /*
@@ -287,36 +285,12 @@ static inline __attribute__((always_inline)) bool recv_nothing(struct recv *r, s
 	return false;
 }
 
-/*
- * holder: local senders reach the socket, and the call has waited.  True: the try is over; *n.
- *
- * A thread that polls only looks for the next record, and at the ring, and goes the whole way once in
- * LOCAL_LOOKS rounds: that takes much longer, and it reads the tail of the records, which a writer must
- * get back from the reader's cache before it can write.
- */
-static __attribute__((noinline)) bool recv_local(struct recv *r, struct ring *ring,
-						 const struct sock_wait *wait, ssize_t *n)
-{
-	struct inet_sock *so = r->so;
-
-	*n = sock_upcalls.local_take(so, r->msg, r->flags);
-	if (*n != -EAGAIN)
-		return true;
-	if (++r->looks % LOCAL_LOOKS == 0 || !sock_wait_is_polling(wait, ring))
-		return false;
-	ring_poll(ring);
-	*n = SOCK_TRY_WAIT;
-	return !so->udp.head && !__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED);
-}
-
 static inline __attribute__((always_inline)) bool recv_try(void *arg, struct ring *ring,
 							   struct sock_wait *wait, ssize_t *n)
 {
 	struct recv *r = arg;
 	struct inet_sock *so = r->so;
 
-	if (__builtin_expect(so->udp.by_local, 0) && wait->ref.sk && recv_local(r, ring, wait, n))
-		return *n != SOCK_TRY_WAIT;
 	if (recv_begin(r, n))
 		return false;
 	if (!so->udp.head)

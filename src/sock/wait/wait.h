@@ -79,13 +79,6 @@ static inline bool sock_wait_is_over(const struct sock_wait *wait)
 	return wait->dontwait && wait->ref.sk;
 }
 
-/* holder: does the call poll the ring, and go on doing so? */
-static inline bool sock_wait_is_polling(const struct sock_wait *wait, const struct ring *ring)
-{
-	return wait->ref.sk && !wait->dontwait && !spin_is_crowded(&wait->spin) &&
-	       (wait->polls < 0 || (wait->polls > 0 && ring_queue(ring)));
-}
-
 /*
  * After a try that found nothing, or (fetch) found the socket exported.  0: try again.
  * Otherwise the result of the call: -EAGAIN: the time is over; -EINTR: a signal handler

@@ -287,34 +287,6 @@ static void test_quick_receives_do_not_pass_a_mark(void **state)
 	}
 }
 
-/* Of one byte, as a call does that waits. */
-static ssize_t take(char *byte)
-{
-	struct iovec iov = {byte, 1};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t n;
-
-	assert_true(ring_hold_cold(local_ring()));
-	n = local_take(so, &msg, 0);
-	ring_release_cold(local_ring());
-	return n;
-}
-
-static void test_a_call_that_waits_does_not_pass_a_mark(void **state)
-{
-	char byte;
-
-	by_ring("1");
-	by_kernel("2");
-	by_mark();
-	by_ring("3");
-	assert_int_equal(take(&byte), 1);
-	assert_int_equal(byte, '1');
-	assert_int_equal(take(&byte), -EAGAIN);
-	expect("2");
-	expect("3");
-}
-
 /* A thread that looked or read before the datagrams came stores, or says so, after the mark was read. */
 static void test_who_saw_nothing_before_a_mark_ends_no_wait(void **state)
 {
@@ -502,7 +474,6 @@ static void test_a_socket_that_hears_others_has_no_quick_receives(void **state)
 	assert_ptr_equal(sock_ops_of(&so->sk), &local_udp_ops[HOLD_MODES + ring_mode_now()]);
 	assert_null(sock_ops_of(&so->sk)->quick_recv);
 	by_ring("r");
-	assert_int_equal(take((char[1]){0}), -EAGAIN);
 	expect("r");
 	assert_true(has_quick_calls());
 	hear_others(10);
@@ -547,7 +518,6 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_mark_waits_for_what_the_kernel_has),
 	TEST(test_a_notice_does_not_pass_a_mark),
 	TEST(test_quick_receives_do_not_pass_a_mark),
-	TEST(test_a_call_that_waits_does_not_pass_a_mark),
 	TEST(test_who_saw_nothing_before_a_mark_ends_no_wait),
 	TEST(test_marks_with_nothing_to_wait_for),
 	TEST(test_a_mark_does_not_wait_for_ever),

@@ -173,82 +173,6 @@ static void test_an_impossible_sender_is_not_told(void **state)
 	assert_int_equal(byte, 'y');
 }
 
-/* ---- recvmsg(2), of a call that waits --------------------------------------------------------- */
-
-/* Of a buffer of one byte. */
-static ssize_t take(char *byte, struct msghdr *msg, int flags)
-{
-	struct iovec iov = {byte, 1};
-	ssize_t n;
-
-	msg->msg_iov = &iov;
-	msg->msg_iovlen = 1;
-	assert_true(ring_hold_cold(local_ring()));
-	n = local_take(so, msg, flags);
-	ring_release_cold(local_ring());
-	return n;
-}
-
-static void test_a_call_that_waits_takes_what_comes(void **state)
-{
-	struct sockaddr_in from = {0};
-	char control[64], byte = 0;
-	struct msghdr msg = {.msg_name = &from,
-			     .msg_namelen = sizeof(from),
-			     .msg_control = control,
-			     .msg_controllen = sizeof(control),
-			     .msg_flags = -1};
-
-	open_writer();
-	assert_int_equal(take(&byte, &msg, 0), -EAGAIN);
-	put_record(header(), 'a');
-	assert_int_equal(take(&byte, &msg, MSG_PEEK), -EAGAIN);
-	assert_int_equal(take(&byte, &msg, 0), 1);
-	assert_int_equal(byte, 'a');
-	assert_int_equal(msg.msg_flags, 0);
-	assert_int_equal(msg.msg_controllen, 0);
-	assert_int_equal(msg.msg_namelen, sizeof(from));
-	assert_int_equal(from.sin_family, AF_INET);
-	assert_int_equal(from.sin_port, htons(5000));
-	assert_int_equal(from.sin_addr.s_addr, HERE);
-	assert_int_equal(so->udp.count, 0);
-	assert_int_equal(take(&byte, &msg, 0), -EAGAIN);
-}
-
-static void test_a_call_that_waits_says_what_it_cuts_off(void **state)
-{
-	char both[] = "cd";
-	struct iovec iov = {both, 2};
-	struct record_header h = header();
-	struct msghdr msg = {.msg_flags = 0};
-	char byte = 0;
-
-	open_writer();
-	assert_int_equal(record_ring_write(&writer, &h, &iov, 1, 2), 0);
-	assert_int_equal(take(&byte, &msg, 0), 1);
-	assert_int_equal(byte, 'c');
-	assert_int_equal(msg.msg_flags, MSG_TRUNC);
-}
-
-static void test_a_call_that_waits_leaves_what_cannot_be(void **state)
-{
-	struct record_header h = header();
-	struct sockaddr_in from;
-	struct msghdr msg = {.msg_name = &from, .msg_namelen = sizeof(from)};
-	char byte;
-
-	open_writer();
-	h.from = THERE;
-	put_record(h, 'x');
-	put_record(header(), 'y');
-	assert_int_equal(take(&byte, &msg, 0), -EAGAIN);
-	assert_true(ring_hold_cold(local_ring()));
-	local_pull(so->udp.local, 1); /* the other way drops it */
-	ring_release_cold(local_ring());
-	assert_int_equal(take(&byte, &msg, 0), 1);
-	assert_int_equal(byte, 'y');
-}
-
 static void test_a_full_queue_leaves_the_rest_in_the_ring(void **state)
 {
 	uint32_t most;
@@ -326,9 +250,6 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_low_port_is_that_of_a_peer_that_has_asked_with_it),
 	TEST(test_the_sender_is_told_at_once),
 	TEST(test_an_impossible_sender_is_not_told),
-	TEST(test_a_call_that_waits_takes_what_comes),
-	TEST(test_a_call_that_waits_says_what_it_cuts_off),
-	TEST(test_a_call_that_waits_leaves_what_cannot_be),
 	TEST(test_a_full_queue_leaves_the_rest_in_the_ring),
 	TEST(test_a_receiver_that_stops_keeps_what_it_has),
 	TEST(test_a_receiver_that_is_shut_down_closes_its_ring),
