@@ -13,8 +13,8 @@
  *
  * Role		holder of local_ring(), but for local_capture_record() and local_capture().
  */
-#ifndef SOCK_LOCAL_LOCAL_CAPTURE_H
-#define SOCK_LOCAL_LOCAL_CAPTURE_H
+#ifndef SOCK_LOCAL_CAPTURE_LOCAL_CAPTURE_H
+#define SOCK_LOCAL_CAPTURE_LOCAL_CAPTURE_H
 
 #include "sock/local/local_udp.h"
 
