@@ -454,7 +454,7 @@ static void round_ends(struct drive *d, bool was_killed)
 	TEST_CHECK(fscanf(d->survivor.in, "%99s %99s %lu %u %u", text, end, &took, &fds, &maps) ==
 		   5);
 	if (is(d->call, "connect") || is(d->call, "sendto") || is(d->call, "recvfrom"))
-		TEST_CHECK(strcmp(end, "end") && strcmp(end, "reset"));
+		TEST_CHECK(strcmp(end, "end") != 0 && strcmp(end, "reset") != 0);
 	else
 		TEST_CHECK(is(end, "reset") || (closes && is(end, "end")));
 	TEST_CHECK(is(text, "-") || is(text, TEXT));
