@@ -24,8 +24,7 @@
 #include "base/unix_socket.h"
 #include "ring/xdp/xdp_internal.h"
 
-#define OTHER_MAX \
-	(300 * NSEC_PER_MSEC) /* xdp_wait_max, if another user seems to have the interface */
+#define OTHER_MAX (300 * NSEC_PER_MSEC) /* if another user seems to have the interface */
 #define PAUSE (5 * NSEC_PER_MSEC)
 #define FIXED_FDS 16 /* descriptors that are handed over, without the anchors */
 #define FDS_MAX (FIXED_FDS + XDP_STEER_QUEUES)
