@@ -200,16 +200,28 @@ static void remove_directory(int parent, const char *name, int fd)
 	sys_call(SYS_unlinkat, parent, name, AT_REMOVEDIR, 0, 0, 0);
 }
 
+/* Has the directory still the name by which it was opened? */
+static bool has_name(int parent, const char *name, int fd)
+{
+	struct stat st, named;
+
+	return !sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) &&
+	       !sys_call(SYS_newfstatat, parent, name, &named, AT_SYMLINK_NOFOLLOW, 0, 0) &&
+	       st.st_ino == named.st_ino;
+}
+
 /*
  * Renames it first: who starts meanwhile makes another one, and who has opened this one already finds
- * that it has not got the name any more.
+ * that it has not got the name any more. If another process has done so before it was locked here, the
+ * name is that of a directory which may be in use.
  */
 static void remove_unused(int parent, const char *name, int fd)
 {
 	char swept[NAME_MAX_OURS];
 
 	snprintf(swept, sizeof(swept), SWEPT "%s", name + strlen(OF_NAMESPACE));
-	if (lock(fd, LOCK_EX) && !sys_call(SYS_renameat, parent, name, parent, swept, 0, 0))
+	if (lock(fd, LOCK_EX) && has_name(parent, name, fd) &&
+	    !sys_call(SYS_renameat, parent, name, parent, swept, 0, 0))
 		remove_directory(parent, swept, fd);
 }
 
@@ -234,16 +246,6 @@ static bool sweep_namespace(int parent, const char *name, void *own)
 }
 
 /* ---- open and close ------------------------------------------------------------------------ */
-
-/* Has the directory still the name by which it was opened? */
-static bool has_name(int parent, const char *name, int fd)
-{
-	struct stat st, named;
-
-	return !sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) &&
-	       !sys_call(SYS_newfstatat, parent, name, &named, AT_SYMLINK_NOFOLLOW, 0, 0) &&
-	       st.st_ino == named.st_ino;
-}
 
 /*
  * Another process may find it unused until it is locked, and then has the lock for some instructions, or
