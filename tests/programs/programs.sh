@@ -107,8 +107,10 @@ saw() {
 
 # unseen: so far the kernel has not seen accelerated traffic; it saw the other traffic, otherwise
 # this proves nothing. The kernel gets packets for an ended process, and a datagram that arrives
-# before bind(): some packets among thousands.
+# before bind(): some packets among thousands. On one host any connection may be the kernel's, if the server
+# has no processor when it is asked (docs/local.md): scenario/local tests what goes where.
 unseen() {
+	[[ ! ${NETNS_ONE_HOST:-} ]] || return 0
 	check "$what: what the server's kernel saw" saw s "$lib_s" "$saw_s" "${stray:-20}"
 	check "$what: what the clients' kernel saw" saw c "$lib_c" "$saw_c" "${stray:-20}"
 }
