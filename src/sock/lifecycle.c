@@ -535,9 +535,9 @@ void sock_fork_child(void)
 	unsigned n;
 
 	list_init(&shared);
+	control_fork_child();
 	share_fork_child();
 	epoll_fork_child();
-	control_fork_child();
 	hold_current = NULL;
 	ring_thread = (struct ring_thread){0};
 	busy_defers = 0;

@@ -328,9 +328,11 @@ EXPORT pid_t _Fork(void)
 	pid_t pid = libc._Fork();
 
 	if (pid == 0) {
+		signals_block();
 		/* Unless a signal handler made a call first, which did it. */
 		if (owner_pid != sys_getpid())
 			become_child();
+		signals_unblock();
 		errno = saved;
 	}
 	return pid;

@@ -40,6 +40,7 @@ void control_fork_child(void)
 {
 	pthread_mutex_init(&control, NULL);
 	mutex_lock_blocked(&control);
+	mine = true; /* the parent's thread had not taken it, if it called clone(2) itself */
 }
 
 EARLY_CODE void control_fork_done(void)
