@@ -176,13 +176,25 @@ static bool sweep_place(int fd, const char *name, void *arg)
 
 /* ---- directories that nobody uses ------------------------------------------------------------ */
 
+/* Has the directory still the name by which it was opened? */
+static bool has_name(int parent, const char *name, int fd)
+{
+	struct stat st, named;
+
+	return !sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) &&
+	       !sys_call(SYS_newfstatat, parent, name, &named, AT_SYMLINK_NOFOLLOW, 0, 0) &&
+	       st.st_ino == named.st_ino;
+}
+
 /*
  * A process has a shared lock on its directory (flock(2)), so who gets an exclusive one knows that
- * nobody uses it: not even a process whose names this namespace does not see.
+ * nobody uses it: not even a process whose names this namespace does not see.  It counts if the directory
+ * still has its name: another process may have swept it after it was opened, and a third one have made
+ * another of that name.  A name whose directory is locked stays.
  */
-static bool lock(int fd, int how)
+static bool lock_named(int parent, const char *name, int fd, int how)
 {
-	return !sys_call(SYS_flock, fd, how | LOCK_NB, 0, 0, 0, 0);
+	return !sys_call(SYS_flock, fd, how | LOCK_NB, 0, 0, 0, 0) && has_name(parent, name, fd);
 }
 
 static bool is_dead_anyway(uint64_t process)
@@ -200,27 +212,16 @@ static void remove_directory(int parent, const char *name, int fd)
 	sys_call(SYS_unlinkat, parent, name, AT_REMOVEDIR, 0, 0, 0);
 }
 
-/* Has the directory still the name by which it was opened? */
-static bool has_name(int parent, const char *name, int fd)
-{
-	struct stat st, named;
-
-	return !sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) &&
-	       !sys_call(SYS_newfstatat, parent, name, &named, AT_SYMLINK_NOFOLLOW, 0, 0) &&
-	       st.st_ino == named.st_ino;
-}
-
 /*
  * Renames it first: who starts meanwhile makes another one, and who has opened this one already finds
- * that it has not got the name any more. If another process has done so before it was locked here, the
- * name is that of a directory which may be in use.
+ * that it has not got the name any more.
  */
 static void remove_unused(int parent, const char *name, int fd)
 {
 	char swept[NAME_MAX_OURS];
 
 	snprintf(swept, sizeof(swept), SWEPT "%s", name + strlen(OF_NAMESPACE));
-	if (lock(fd, LOCK_EX) && has_name(parent, name, fd) &&
+	if (lock_named(parent, name, fd, LOCK_EX) &&
 	    !sys_call(SYS_renameat, parent, name, parent, swept, 0, 0))
 		remove_directory(parent, swept, fd);
 }
@@ -257,7 +258,7 @@ static int open_locked(int parent, const char *name)
 
 	for (unsigned i = 0; i < LOCK_TRIES && fd == -EAGAIN; i++) {
 		fd = open_below(parent, name, true);
-		if (fd >= 0 && (!lock(fd, LOCK_SH) || !has_name(parent, name, fd))) {
+		if (fd >= 0 && !lock_named(parent, name, fd, LOCK_SH)) {
 			sys_close_fd(&fd);
 			sys_sleep(NSEC_PER_MSEC);
 			fd = -EAGAIN;
