@@ -6,7 +6,7 @@ import time
 
 from case import LATE, PEER, RP_FILTER, TARGET, Case, ether, mac_of, wire
 from frames import ACK, PSH, SYN, ip, packed, udp
-from inputs_udp import both
+from inputs_udp import both, from_sender
 
 SENDERS = [
     "127.0.0.1",
@@ -31,17 +31,7 @@ def cases_of_senders():
     """10.99.0.2 is the target's on another interface, 10.98/16 is routed there, 10.97/16 is a
     blackhole, 172.31/16 is unreachable."""
     for src in SENDERS:
-        c = Case(f"rp_filter {RP_FILTER}, datagram from {src}", src=src, mac="attacker")
-        c.udp()
-        c.settle()
-        c = Case(f"rp_filter {RP_FILTER}, datagram to any address from {src}", src=src, mac="attacker")
-        c.udp(dport=7003)
-        c.settle()
-        c = Case(f"rp_filter {RP_FILTER}, SYN from {src}", src=src, mac="attacker")
-        c.tcp(SYN, seq=-1, options=b"\x02\x04\x05\xb4")
-        c.settle()
-        c.tcp(ACK | PSH, data=b"command")
-        c.settle()
+        from_sender(src, f"rp_filter {RP_FILTER}, ")
 
 
 def cases_of_link():

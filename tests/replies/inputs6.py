@@ -7,7 +7,7 @@ import time
 import frames
 from case import LATE, PEER, TARGET, Case, ether, mac_of, wire
 from frames import ACK, AUTHENTICATION, FRAGMENT, HOP_BY_HOP, NOTHING, OPTIONS, PSH, ROUTING, SYN, packed
-from inputs_udp import both
+from inputs_udp import both, from_sender
 
 SENDERS = [
     "::",
@@ -44,17 +44,7 @@ def cases_of_senders():
     """fd00:99::2 is the target's on another interface, fd00:98::/64 is routed there, fd00:97::/64 is a
     blackhole, fd00:172::/64 is unreachable, fe80::66 is on the link."""
     for src in SENDERS:
-        c = Case(f"datagram from {src}", src=src, mac="attacker")
-        c.udp()
-        c.settle()
-        c = Case(f"datagram to any address from {src}", src=src, mac="attacker")
-        c.udp(dport=7003)
-        c.settle()
-        c = Case(f"SYN from {src}", src=src, mac="attacker")
-        c.tcp(SYN, seq=-1, options=b"\x02\x04\x05\xb4")
-        c.settle()
-        c.tcp(ACK | PSH, data=b"command")
-        c.settle()
+        from_sender(src)
 
 
 DESTINATIONS = [

@@ -27,6 +27,21 @@ def cases_of_datagrams():
     c.settle()
 
 
+def from_sender(src, when=""):
+    """Datagrams and a SYN of this sender, from a link address that is not the peer's."""
+    c = Case(f"{when}datagram from {src}", src=src, mac="attacker")
+    c.udp()
+    c.settle()
+    c = Case(f"{when}datagram to any address from {src}", src=src, mac="attacker")
+    c.udp(dport=7003)
+    c.settle()
+    c = Case(f"{when}SYN from {src}", src=src, mac="attacker")
+    c.tcp(SYN, seq=-1, options=b"\x02\x04\x05\xb4")
+    c.settle()
+    c.tcp(ACK | PSH, data=b"command")
+    c.settle()
+
+
 def both(what, kw):
     """A datagram and a SYN in a strange IP packet."""
     c = Case(f"datagram, {what}")
