@@ -19,9 +19,11 @@ ask() {
 	wait $server
 } 2> /dev/null
 
-# redis NAMESPACE LIB HOST CONNECTIONS REQUESTS: GETs per second.
+# redis NAMESPACE LIB HOST CONNECTIONS REQUESTS [PORT]: GETs per second.
 redis() {
-	ask "$1" "$2" 6379 redis-benchmark -h "$3" -t get -c "$4" -n "$5" --csv -- \
-		redis-server --bind "$3" --protected-mode no --save "" --dir $netns_tmp
+	local port=${6:-6379}
+
+	ask "$1" "$2" "$port" redis-benchmark -h "$3" -p "$port" -t get -c "$4" -n "$5" --csv -- \
+		redis-server --bind "$3" --port "$port" --protected-mode no --save "" --dir $netns_tmp
 	sed -nE 's/^"GET","([0-9.]+)".*/\1/p' $log.client
 }

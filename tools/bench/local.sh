@@ -7,9 +7,12 @@
 #	wake		the same of a reader that sleeps: VMA_RX_POLL=0, compared with the blocking kernel
 #	udp_tp tcp_tp	messages of 100 bytes per second in one direction (sockperf tp); of UDP those
 #			that arrived
+#	udp_paced	the same at 12 times the kernel's rate of udp_tp: what is lost, in per cent
 #	bulk		megabits per second (iperf3)
 #	redis redis1	redis-benchmark, GET, 50 connections and 1: requests per second
 #	memcached	memcslap, get, one connection: requests per second
+#	four		two of redis and two of redis-benchmark, 50 connections each, which share two processors:
+#			requests per second of both, with the default settings
 #	many		10,000 connections, one active: its one way, and memory of an idle one
 #	idle		processor time of an idle pair in a second
 #
@@ -121,6 +124,17 @@ measure_udp_tp() {
 		BEGIN { if (sent > 0) printf "%.0f lost=%.3f\n", rate * got / sent, 100 * (sent - got) / sent }'
 }
 
+# At a rate that the reader can keep up with.
+measure_udp_paced() {
+	local mps
+
+	mps=$(awk '$1 == "udp_tp_kernel" { rate = $3 } END { printf "%d", 12 * rate }' $samples)
+	((mps > 0)) || return
+	sockperf_run "$1" tp -m 100 -t 2 --mps=$mps || return
+	awk -v sent="$(sockperf_value $log.client sent)" -v got="$(sockperf_value $log.server handled)" '
+		BEGIN { if (sent > 0) printf "%.0f lost=%.4f\n", sent / 2, 100 * (sent - got) / sent }'
+}
+
 measure_bulk() {
 	ask s "$1" 5201 iperf3 -c $host -t 2 -f m -- iperf3 -s -1 -B $host
 	sed -nE 's/.* ([0-9.]+) Mbits\/sec.*receiver.*/\1/p' $log.client
@@ -138,6 +152,26 @@ measure_memcached() {
 	ask s "$1" 11211 memcslap --servers=$host:11211 --test=get --concurrency=1 --execute-number=100000 -- \
 		memcached -u root -l $host -p 11211 -U 0 -t 1
 	sed -nE 's/^Time to get .*: +([0-9.]+) seconds.*/\1/p' $log.client | awk '$1 > 0 { printf "%.0f\n", 100000 / $1 }'
+}
+
+# pair LIB PORT: its output is in files of its own.
+pair() {
+	local log=$log.$2
+
+	redis s "$1" $host 50 100000 "$2"
+}
+
+measure_four() {
+	local both=$cpu_server,$cpu_client cpu_server cpu_client
+
+	cpu_server=$both cpu_client=$both
+	vma_env=(VMA_TRACELEVEL=warn VMA_LOCAL=1)
+	pair "$1" 6379 > $log.rate &
+	pair "$1" 6380 > $log.other
+	wait $!
+	cat $log.{6379,6380}.server > $log.server
+	cat $log.{6379,6380}.client > $log.client
+	awk '{ sum += $1 } END { if (NR == 2) printf "%.0f\n", sum }' $log.rate $log.other
 }
 
 measure_many() {
@@ -210,18 +244,23 @@ report() {
 	for name in redis redis1 memcached; do
 		line "$state" $name "requests/s" 3 more "$(median ${name}_libvma "$state" 0)" "$(median ${name}_kernel "$state" 0)"
 	done
+	line "$state" four "requests/s" 1 more "$(median four_libvma "$state" 0)" "$(median four_kernel "$state" 0)"
 	line "$state" many "ns; with one connection" 0.9 less "$(median many_libvma.many_ns "$state" 0)" "$(median many_libvma.one_ns "$state" 0)"
 	line "$state" memory "bytes of an idle connection; limit" 1 less "$(median many_libvma.bytes "$state" 0)" 4096
 	[[ -z $(median idle_libvma.ticks "$state") ]] ||
 		printf '%-12s %12s %12s\n' "idle" "$(median idle_libvma.ticks "$state" 0)" "$(median idle_kernel.ticks "$state" 0)"
-	[[ -z $(median udp_tp_libvma.lost "$state") ]] ||
-		printf '%-12s %12s %12s %%\n' "udp_tp lost" "$(median udp_tp_libvma.lost "$state")" "$(median udp_tp_kernel.lost "$state")"
+	for name in udp_tp udp_paced; do
+		[[ -z $(median ${name}_libvma.lost "$state") ]] ||
+			printf '%-12s %12s %12s %%\n' "$name lost" "$(median ${name}_libvma.lost "$state")" \
+				"$(median ${name}_kernel.lost "$state")"
+	done
 }
 
 names=(raw)
-for name in udp tcp wake udp_tp tcp_tp bulk redis redis1 memcached many idle; do
+for name in udp tcp wake udp_tp udp_paced tcp_tp bulk redis redis1 memcached four many idle; do
 	[[ $name =~ $only ]] || continue
-	names+=(${name}_libvma ${name}_kernel)
+	names+=(${name}_libvma)
+	[[ $name == udp_paced ]] || names+=(${name}_kernel)
 	[[ $name != udp && $name != tcp ]] || names+=(${name}_spinning)
 done
 ((${#names[@]} > 1)) || die "nothing is called $only"
