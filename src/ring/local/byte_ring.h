@@ -213,6 +213,16 @@ static inline size_t byte_ring_read_at_once(struct byte_ring_reader *r, void *to
 	return n;
 }
 
+/*
+ * byte_ring_read_at_once() has found no bytes.  True: it will, as soon as some are written; false: the other
+ * functions may find something.
+ */
+static inline bool byte_ring_is_quiet(const struct byte_ring_reader *r)
+{
+	/* relaxed: bytes that are seen here are read by the next look */
+	return __atomic_load_n(&r->shared->tail, __ATOMIC_RELAXED) == r->head && !r->broken;
+}
+
 /* Copies from `skip` bytes after the head, without consuming; else as byte_ring_read(). */
 ssize_t byte_ring_peek_at(struct byte_ring_reader *reader, uint32_t skip, const struct iovec *iov,
 			  int iovcnt);

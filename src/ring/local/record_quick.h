@@ -172,6 +172,18 @@ record_ring_look_at_once(const struct record_ring_reader *r, struct record_seen 
 }
 
 /*
+ * Reader: record_ring_look_at_once() has found no record.  True: it will, as soon as one is committed; false: the
+ * functions of record_ring.h may find one.
+ */
+static inline bool record_ring_is_quiet(const struct record_ring_reader *r)
+{
+	/* relaxed: a record that is seen here is read by the next look */
+	uint64_t word = __atomic_load_n(&r->words[r->next & r->mask], __ATOMIC_RELAXED);
+
+	return r->next < r->pause && word >> TAIL_SHIFT != r->lap;
+}
+
+/*
  * Reader: records one after another, which record_ring_run_look() finds, and record_ring_run_next() takes; in one
  * piece of memory, also while some are kept.  Those that were taken are kept (record_ring_keep()) before
  * record_ring_run_end() consumes them.

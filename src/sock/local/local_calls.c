@@ -226,7 +226,7 @@ static int local_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 		.accept = local_accept, .bind = local_bind, .connect = local_connect_call,         \
 		.getpeername = local_getpeername, .getsockname = local_getsockname,                \
 		.getsockopt = local_get_option, .ioctl = local_ioctl, .listen = local_listen_call, \
-		QUICK_OPS(local_quick, mode), .recv = local_recv_##mode,                           \
+		QUICK_OPS(local_quick, mode), .recv = local_quick_recvmsg_##mode,                  \
 		.send = local_send_##mode, .setsockopt = sock_setsockopt,                          \
 		.shutdown = local_shutdown,                                                        \
 	}

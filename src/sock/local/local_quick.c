@@ -36,18 +36,21 @@ QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 				  struct sockaddr_in *from)
 {
 	struct shm_state *shm = &so->shm;
-	size_t n = 0;
+	size_t n;
 
 	(void)from;
-	if (__builtin_expect(so->rcvlowat <= 1 && !shm->aside, 1))
-		n = byte_ring_read_at_once(&shm->in, buf, len);
-	if (__builtin_expect(n == 0, 0))
+	if (__builtin_expect(so->rcvlowat > 1 || shm->aside, 0))
 		return -EAGAIN;
+	n = byte_ring_read_at_once(&shm->in, buf, len);
+	if (__builtin_expect(n == 0, 0))
+		return byte_ring_is_quiet(&shm->in) ? QUICK_NOTHING : -EAGAIN;
 	shm->reads++;
 	local_conn_consumed(so);
 	return (ssize_t)n;
 }
 
-#define X(name, mode) QUICK_CALLS(local_quick, name, mode, 0)
+#define X(name, mode)                           \
+	QUICK_CALLS(local_quick, name, mode, 0) \
+	QUICK_LOOK(local_quick, name, mode, false, local_recv)
 SOCK_MODES(X)
 #undef X

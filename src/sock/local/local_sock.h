@@ -115,6 +115,7 @@ static inline bool local_may_come_from(uint16_t port)
 
 #define X(name, mode)                                                                  \
 	QUICK_DECLARE(local_quick, name)                                               \
+	QUICK_LOOK_DECLARE(local_quick, name)                                          \
 	ssize_t local_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags); \
 	ssize_t local_send_##name(struct sock_ref ref, const struct msghdr *msg, int flags);
 SOCK_MODES(X)

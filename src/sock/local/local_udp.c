@@ -24,9 +24,9 @@ static uint32_t last_receiver; /* lock */
 static bool watch_wanted;      /* internal thread: by a receiver */
 
 const struct sock_ops local_udp_ops[LOCAL_UDP_OPS] = {
-#define X(name, mode)                                               \
-	[mode] = {UDP_OPS(name), QUICK_OPS(local_udp_quick, name)}, \
-	[HOLD_MODES + mode] = {UDP_OPS(name), QUICK_SENDS_OPS(local_udp_quick, name)},
+#define X(name, mode)                                                                        \
+	[mode] = {UDP_OPS(name, local_udp_quick_recvmsg), QUICK_OPS(local_udp_quick, name)}, \
+	[HOLD_MODES + mode] = {UDP_OPS(name, udp_recv), QUICK_SENDS_OPS(local_udp_quick, name)},
 	SOCK_MODES(X)
 #undef X
 };

@@ -365,7 +365,9 @@ static inline struct record_ring_shared *local_records(const struct segment *seg
 
 /* ---- local_udp_quick.c ---------------------------------------------------------------------- */
 
-#define X(name, mode) QUICK_DECLARE(local_udp_quick, name)
+#define X(name, mode)                        \
+	QUICK_DECLARE(local_udp_quick, name) \
+	QUICK_LOOK_DECLARE(local_udp_quick, name)
 SOCK_MODES(X)
 #undef X
 

@@ -83,7 +83,10 @@ QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 	if (so->udp.head || so->noted | so->told || !l || !l->segment.base ||
 	    (from && so->family != AF_INET))
 		return -EAGAIN;
-	if (__builtin_expect(!record_ring_look_at_once(&l->reader, &seen), 0) ||
+	if (__builtin_expect(!record_ring_look_at_once(&l->reader, &seen), 0))
+		return record_ring_is_quiet(&l->reader) ? QUICK_NOTHING : -EAGAIN;
+	/* What is cut off, recvmsg(2) tells. */
+	if (__builtin_expect(seen.len > len, 0) ||
 	    __builtin_expect(!(from ? tell_sender(l, so, &seen, from) : hears(l, so, &seen)), 0))
 		return -EAGAIN;
 	n = record_ring_take_at_once(&l->reader, &seen, buf, len);
@@ -93,6 +96,8 @@ QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 }
 
 /* The receives are not for a socket that has got nothing of a local sender lately (local_turn.c). */
-#define X(name, mode) QUICK_CALLS(local_udp_quick, name, mode, sizeof(struct sockaddr_in))
+#define X(name, mode)                                                        \
+	QUICK_CALLS(local_udp_quick, name, mode, sizeof(struct sockaddr_in)) \
+	QUICK_LOOK(local_udp_quick, name, mode, true, udp_recv)
 SOCK_MODES(X)
 #undef X

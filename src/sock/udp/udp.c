@@ -431,7 +431,7 @@ int udp_shutdown(struct sock_ref ref, int how)
 }
 
 static const struct sock_ops udp_ops[HOLD_MODES] = {
-#define X(name, mode) [mode] = {UDP_OPS(name), QUICK_SENDS_OPS(udp_quick, name)},
+#define X(name, mode) [mode] = {UDP_OPS(name, udp_recv), QUICK_SENDS_OPS(udp_quick, name)},
 	SOCK_MODES(X)
 #undef X
 };

@@ -353,11 +353,11 @@ SOCK_MODES(X)
 #undef X
 
 /* The calls of a datagram socket in a thread mode, without those of a quick way. */
-#define UDP_OPS(mode)                                                                    \
-	.accept = udp_accept, .bind = udp_bind, .connect = udp_connect,                  \
-	.getpeername = udp_getpeername, .getsockname = sock_getsockname,                 \
-	.getsockopt = sock_getsockopt, .ioctl = udp_ioctl, .listen = udp_listen,         \
-	.recv = udp_recv_##mode, .send = udp_send_##mode, .setsockopt = sock_setsockopt, \
+#define UDP_OPS(mode, receive)                                                            \
+	.accept = udp_accept, .bind = udp_bind, .connect = udp_connect,                   \
+	.getpeername = udp_getpeername, .getsockname = sock_getsockname,                  \
+	.getsockopt = sock_getsockopt, .ioctl = udp_ioctl, .listen = udp_listen,          \
+	.recv = receive##_##mode, .send = udp_send_##mode, .setsockopt = sock_setsockopt, \
 	.shutdown = udp_shutdown
 
 #endif

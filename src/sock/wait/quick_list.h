@@ -28,4 +28,8 @@
 	QUICK_SENDS_OPS(prefix, name), .quick_recv = prefix##_recv_##name, \
 				       .quick_recvfrom = prefix##_recvfrom_##name
 
+/* Of QUICK_LOOK(). */
+#define QUICK_LOOK_DECLARE(prefix, name) \
+	ssize_t prefix##_recvmsg_##name(struct sock_ref ref, struct msghdr *msg, int flags);
+
 #endif

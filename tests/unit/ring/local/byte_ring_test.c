@@ -169,6 +169,27 @@ static void test_the_end_comes_after_the_bytes(void **state)
 	assert_int_equal(recv_some(100), -ECONNRESET);
 }
 
+static void test_only_bytes_are_waited_for_where_it_is_quiet(void **state)
+{
+	assert_true(byte_ring_is_quiet(r));
+	assert_int_equal(send_some(bytes, 10), 10);
+	assert_false(byte_ring_is_quiet(r));
+	assert_int_equal(recv_some(4), 4);
+	assert_false(byte_ring_is_quiet(r));
+	assert_int_equal(recv_some(6), 6);
+	assert_true(byte_ring_is_quiet(r));
+	byte_ring_finish(w);
+	assert_false(byte_ring_is_quiet(r));
+	open_both(NULL);
+	byte_ring_reset(w);
+	assert_false(byte_ring_is_quiet(r));
+	open_both(NULL);
+	memory.shared.tail = CAPACITY + 1;
+	assert_int_equal(recv_some(10), -EPROTO);
+	memory.shared.tail = 0;
+	assert_false(byte_ring_is_quiet(r));
+}
+
 static void test_the_reader_ends_the_stream_of_a_writer_that_is_gone(void **state)
 {
 	assert_int_equal(send_some(bytes, 10), 10);
@@ -457,6 +478,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_both_buffers_limit_the_stream),
 	TEST(test_space_is_wanted_until_it_is_there),
 	TEST(test_the_end_comes_after_the_bytes),
+	TEST(test_only_bytes_are_waited_for_where_it_is_quiet),
 	TEST(test_the_reader_ends_the_stream_of_a_writer_that_is_gone),
 	TEST(test_a_closed_reader_refuses_bytes),
 	TEST(test_urgent_byte_has_a_place),

@@ -245,6 +245,7 @@ static void test_the_quick_way_pauses_where_it_is_told(void **state)
 	assert_int_equal(send_from(&writer[0], 2, 10), 0);
 	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), 10);
 	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	assert_false(record_ring_is_quiet(r));
 	assert_int_equal(r->next, CELLS + 1);
 	record_ring_pause_at(r, UINT64_MAX);
 	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), 10);
@@ -353,11 +354,13 @@ static void test_the_quick_way_out_leaves_alone_what_needs_care(void **state)
 	struct record_header *first = (void *)(shared->word + CELLS);
 
 	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	assert_true(record_ring_is_quiet(r));
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(send_from(&writer[i / 3], (uint16_t)(i + 1), 10), 0);
 	/* a length that is not the word's */
 	first->len = 33;
 	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	assert_false(record_ring_is_quiet(r));
 	first->len = 10;
 	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), 10);
 	/* one that was peeked */
@@ -369,6 +372,7 @@ static void test_the_quick_way_out_leaves_alone_what_needs_care(void **state)
 	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
 	record_ring_pause_at(r, UINT64_MAX);
 	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	assert_false(record_ring_is_quiet(r));
 	assert_int_equal(recv_one(), 3);
 	assert_int_equal(recv_one(), 4);
 	assert_int_equal(shared->head, CELLS + 4);
@@ -380,6 +384,7 @@ static void test_the_quick_way_out_leaves_alone_what_needs_care(void **state)
 	WORD(CELLS + 5) = 1ull << 23 | 1ull << 21 | 1u << 10;
 	record_ring_pause_at(r, UINT64_MAX);
 	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	assert_false(record_ring_is_quiet(r));
 }
 
 /* Of a reservation that was passed over, the record comes first when it is committed. */
