@@ -235,6 +235,7 @@ const struct sock_upcalls sock_upcalls = {
 	.local_capture = local_capture,
 	.local_send = local_udp_send,
 	.local_turn = local_turn,
+	.local_look = local_udp_look,
 	.local_send_stop = local_send_stop,
 	.local_udp_end = local_udp_end,
 	.local_udp_ring = local_udp_ring,

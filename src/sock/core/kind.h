@@ -366,6 +366,12 @@ struct sock_upcalls {
 	 * when nothing is there; says: LOCAL_TURN_*.
 	 */
 	enum local_turn (*local_turn)(struct inet_sock *so, unsigned says);
+	/*
+	 * app, no ring held: a receive that waits, of a datagram socket with udp.by_local, looks for a moment at what
+	 * local senders write.  Bytes; -EINTR; else (also if it is not such a socket) nothing was done.
+	 */
+	ssize_t (*local_look)(struct sock_ref ref, struct msghdr *msg, int flags,
+			      enum hold_mode mode);
 	/* holder of home: the kernel sends all its datagrams from now on. */
 	void (*local_send_stop)(struct inet_sock *so);
 	/* control lock, acceleration runs: may this process exchange data through shared memory? */

@@ -371,4 +371,7 @@ static inline struct record_ring_shared *local_records(const struct segment *seg
 SOCK_MODES(X)
 #undef X
 
+/* A member of struct sock_upcalls. */
+ssize_t local_udp_look(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mode);
+
 #endif

@@ -101,3 +101,14 @@ QUICK_INLINE ssize_t recv_at_once(struct inet_sock *so, void *buf, size_t len,
 	QUICK_LOOK(local_udp_quick, name, mode, true, udp_recv)
 SOCK_MODES(X)
 #undef X
+
+ssize_t local_udp_look(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mode)
+{
+	static ssize_t (*const looks[HOLD_MODES])(struct sock_ref, struct msghdr *, int) = {
+#define X(name, mode) [mode] = local_udp_quick_look_##name,
+		SOCK_MODES(X)
+#undef X
+	};
+
+	return looks[mode](ref, msg, flags);
+}

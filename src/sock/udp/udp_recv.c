@@ -218,6 +218,7 @@ struct recv {
 	int flags;
 	uint32_t turn; /* for sock_upcalls.local_turn(); and RECV_* */
 	nsec_t *until; /* until when to wait for that of a new sender; 0: not begun */
+	enum hold_mode mode;
 };
 
 /*
@@ -335,6 +336,21 @@ static __attribute__((noinline)) ssize_t ask_twin(struct inet_sock *so, struct m
 		       : SOCK_TRY_AGAIN;
 }
 
+#define LOOK_ROUNDS 8 /* of the loop, which the looks of one round take as long as */
+
+/* Between two rounds of a call that waits.  A signal is the loop's. */
+static __attribute__((noinline)) ssize_t recv_look(struct recv *r, struct sock_wait *wait)
+{
+	ssize_t n;
+
+	if (r->mode == SOCK_WAIT_COLD || !r->so->udp.by_local || !wait->polls || wait->dontwait)
+		return SOCK_TRY_WAIT;
+	if (wait->polls > 0)
+		wait->polls -= wait->polls < LOOK_ROUNDS ? wait->polls : LOOK_ROUNDS;
+	n = sock_upcalls.local_look(wait->ref, r->msg, r->flags, r->mode);
+	return n >= 0 ? n : SOCK_TRY_WAIT;
+}
+
 static inline __attribute__((always_inline)) ssize_t recv_aside(void *arg, struct sock_wait *wait)
 {
 	struct recv *r = arg;
@@ -361,6 +377,8 @@ static inline __attribute__((always_inline)) ssize_t recv_aside(void *arg, struc
 		return no_more(r->msg);
 	if (__builtin_expect(turn, 0))
 		count_aside(r->so, wait);
+	else if (__builtin_expect(wait->ref.sk != NULL, 0))
+		return recv_look(r, wait);
 	return SOCK_TRY_WAIT;
 }
 
@@ -370,7 +388,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	struct inet_sock *so = inet_of(ref.sk);
 	struct sock_call call = SOCK_CALL(ref, flags, EPOLLIN);
 	nsec_t until = 0;
-	struct recv r = {.so = so, .msg = msg, .flags = flags, .until = &until};
+	struct recv r = {.so = so, .msg = msg, .flags = flags, .until = &until, .mode = mode};
 
 	if (__builtin_expect(flags & MSG_ERRQUEUE, 0))
 		return SOCK_KERNEL;
@@ -458,7 +476,11 @@ ssize_t udp_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags)
 	struct sock_call call = SOCK_CALL(ref, flags, EPOLLIN);
 	nsec_t until = 0;
 	struct zcopy_recv z = {
-		.r = {.so = inet_of(ref.sk), .msg = &zcopy->msg, .flags = flags, .until = &until},
+		.r = {.so = inet_of(ref.sk),
+		      .msg = &zcopy->msg,
+		      .flags = flags,
+		      .until = &until,
+		      .mode = SOCK_WAIT_COLD},
 		.zcopy = zcopy,
 	};
 
@@ -531,7 +553,11 @@ int udp_recv_batch(struct sock_ref ref, struct vma_message_t *messages, unsigned
 	struct msghdr msg = message_header(messages, &iov); /* for what the twin has */
 	nsec_t until = 0;
 	struct batch_recv b = {
-		.r = {.so = inet_of(ref.sk), .msg = &msg, .flags = 0, .until = &until},
+		.r = {.so = inet_of(ref.sk),
+		      .msg = &msg,
+		      .flags = 0,
+		      .until = &until,
+		      .mode = SOCK_WAIT_COLD},
 		.messages = messages,
 		.count = count,
 	};

@@ -201,13 +201,18 @@ QUICK_INLINE ssize_t quick_look_mode(struct sock_ref ref, struct msghdr *msg, in
 				       is_ready, recv_at_once);                                  \
 	}
 
-/* PREFIX_recvmsg_MODE, which looks, and then calls the receive OTHER_MODE. */
-#define QUICK_LOOK(prefix, name, mode, tells, other)                                               \
-	ssize_t prefix##_recvmsg_##name(struct sock_ref ref, struct msghdr *msg, int flags)        \
-	{                                                                                          \
-		ssize_t n = quick_look_mode(ref, msg, flags, mode, tells, is_ready, recv_at_once); \
-                                                                                                   \
-		return n >= 0 || n == -EINTR ? n : other##_##name(ref, msg, flags);                \
+/* PREFIX_look_MODE, and PREFIX_recvmsg_MODE, which looks, and then calls the receive OTHER_MODE. */
+#define QUICK_LOOK(prefix, name, mode, tells, other)                                          \
+	static __attribute__((noinline))                                                      \
+	ssize_t prefix##_look_##name(struct sock_ref ref, struct msghdr *msg, int flags)      \
+	{                                                                                     \
+		return quick_look_mode(ref, msg, flags, mode, tells, is_ready, recv_at_once); \
+	}                                                                                     \
+	ssize_t prefix##_recvmsg_##name(struct sock_ref ref, struct msghdr *msg, int flags)   \
+	{                                                                                     \
+		ssize_t n = prefix##_look_##name(ref, msg, flags);                            \
+                                                                                              \
+		return n >= 0 || n == -EINTR ? n : other##_##name(ref, msg, flags);           \
 	}
 
 #endif

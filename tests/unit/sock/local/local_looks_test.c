@@ -7,7 +7,6 @@
 
 #include "base/param.h"
 #include "looks.h"
-#include "sock/wait/spin.h"
 
 static struct byte_ring_reader in;
 static struct byte_ring_writer out;

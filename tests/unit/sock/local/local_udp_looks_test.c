@@ -9,7 +9,6 @@
 
 #include "base/param.h"
 #include "looks.h"
-#include "sock/wait/spin.h"
 
 static char text[10];
 
@@ -57,13 +56,33 @@ static ssize_t receive(int flags)
 static void looks_are(unsigned looks, int flags)
 {
 	assert_int_equal(receive(flags), -EAGAIN);
-	assert_int_equal(looked, looks);
+	assert_int_equal(first, looks);
 }
 
 static void test_looks_end(void **state)
 {
 	looks_are(QUICK_LOOKS, 0);
 	looks_are(0, MSG_DONTWAIT);
+}
+
+static void test_looks_go_on_while_it_waits(void **state)
+{
+	looks_are(QUICK_LOOKS, 0);
+	assert_true(series > 2);
+	arriving = datagram;
+	arrive_at = 3 * QUICK_LOOKS + 7;
+	assert_int_equal(receive(0), 3);
+	assert_int_equal(looked, arrive_at);
+	assert_int_equal(series, 4);
+	assert_null(so->udp.head);
+}
+
+/* A round counts as one poll, its looks as others. */
+static void test_looks_use_up_polls(void **state)
+{
+	params.rx_poll = 100;
+	assert_int_equal(receive(0), -EAGAIN);
+	assert_in_range(series, 8, 13);
 }
 
 static void test_what_arrives_meanwhile_is_received(void **state)
@@ -135,6 +154,8 @@ static void test_what_it_does_not_hear_ends_the_looks(void **state)
 static const struct CMUnitTest tests[] = {
 #define EACH(fn) cmocka_unit_test_setup_teardown(fn, begin_test, finish)
 	EACH(test_looks_end),
+	EACH(test_looks_go_on_while_it_waits),
+	EACH(test_looks_use_up_polls),
 	EACH(test_what_arrives_meanwhile_is_received),
 	EACH(test_the_sender_is_told),
 	EACH(test_what_is_cut_off_is_left),

@@ -10,12 +10,15 @@
 
 #include "ring/hold.h"
 #include "sock/wait/quick.h"
+#include "sock/wait/spin.h"
 #include "vma_test.h"
 
 bool __real_quick_looks(struct sock_ref ref, int flags, unsigned looks);
 bool __wrap_quick_looks(struct sock_ref ref, int flags, unsigned looks);
 
 static unsigned looked, arrive_at;
+static unsigned series; /* of looks: a call that waits has others between the rounds of its loop */
+static unsigned first;	/* looks of the first series */
 static void (*arriving)(void);
 
 bool __wrap_quick_looks(struct sock_ref ref, int flags, unsigned looks)
@@ -23,11 +26,19 @@ bool __wrap_quick_looks(struct sock_ref ref, int flags, unsigned looks)
 	bool again = __real_quick_looks(ref, flags, looks);
 
 	assert_null(hold_current);
-	assert_int_equal(looks, looked);
+	series += !looks;
+	if (series == 1)
+		first += again;
 	looked += again;
 	if (again && looked == arrive_at)
 		arriving();
 	return again;
+}
+
+/* As on a machine of its own: the kernel has not switched to another thread. */
+static long no_switch(void)
+{
+	return 0;
 }
 
 /* recv(2); a call that goes on after its looks waits for a moment. */
@@ -36,7 +47,8 @@ static inline ssize_t look_and_recv(struct inet_sock *at, void *buf, size_t len,
 	struct iovec iov = {buf, len};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	looked = 0;
+	looked = series = first = 0;
+	spin_switches = no_switch;
 	at->rcvtimeo = 1; /* msec */
 	return sock_ops_of(&at->sk)->recv(sock_ref_of(at), &msg, flags);
 }
