@@ -33,6 +33,7 @@ bool quick_looks(struct sock_ref ref, int flags, unsigned looks);
 
 /* holder of home: is the socket in a state that the call may act in? */
 typedef bool quick_ready_fn(const struct inet_sock *so);
+
 /* Of a receive: all that it lacks is that something arrives. */
 #define QUICK_NOTHING (-4298)
 
