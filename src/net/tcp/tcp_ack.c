@@ -157,9 +157,9 @@ static bool is_duplicate(const struct tcp_conn *c, const struct tcp_arrival *a,
 }
 
 /*
- * RFC 9293 section 3.10.7.4: SND.WL1, SND.WL2. Any acceptable segment opens a closed window:
- * otherwise a segment with a sequence number far ahead, perhaps forged, would keep it closed
- * forever.
+ * RFC 9293 section 3.10.7.4: SND.WL1. An acknowledgement that advances snd_una is always news, so
+ * snd_una serves as SND.WL2. Any acceptable segment opens a closed window: otherwise a segment with a
+ * sequence number far ahead, perhaps forged, would keep it closed forever.
  */
 static bool window_is_news(const struct tcp_conn *c, const struct tcp_arrival *a)
 {
@@ -167,7 +167,7 @@ static bool window_is_news(const struct tcp_conn *c, const struct tcp_arrival *a
 		return true;
 	if (seq_gt(a->ack, c->snd_una) || seq_gt(a->seq, c->snd_wl1))
 		return true;
-	return a->seq == c->snd_wl1 && seq_geq(a->ack, c->snd_wl2);
+	return a->seq == c->snd_wl1 && a->ack == c->snd_una;
 }
 
 /* Our FIN was acknowledged; false if the connection ended. */
@@ -199,7 +199,7 @@ static bool handshake_ack(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 		return false;
 	}
 	tcp_establish(c, now);
-	tcp_ack_set_window(c, a->seq, a->ack, a->wnd);
+	tcp_ack_set_window(c, a->seq, a->wnd);
 	return true;
 }
 
@@ -245,7 +245,7 @@ bool tcp_ack_process(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 		tcp_rack_sacked(c, &a->opt, a->ack, &news);
 	same = a->ack == c->snd_una && a->wnd == c->snd_wnd && a->bare && tcp_in_flight(c);
 	if (window_is_news(c, a))
-		tcp_ack_set_window(c, a->seq, a->ack, a->wnd);
+		tcp_ack_set_window(c, a->seq, a->wnd);
 	if (unlikely(c->flags & CONN_ECN) && (a->flags & TCP_ECE))
 		note_marked(c, a->ack);
 	if (seq_gt(a->ack, c->snd_una)) {

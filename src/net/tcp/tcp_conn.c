@@ -98,7 +98,7 @@ void tcp_init_passive(struct tcp_conn *c, const struct tcp_ops *ops,
 	c->rcv_wscale = req->wscale;
 	c->rcv_edge = c->rcv_nxt + req->wnd;
 	tcp_ack_peer_options(c, &opt);
-	tcp_ack_set_window(c, req->irs, req->iss, req->peer_wnd);
+	tcp_ack_set_window(c, req->irs, req->peer_wnd);
 	c->ts_recent_at = now;
 	c->retries = req->retries;
 	for (unsigned i = 0; i < req->retries; i++) /* of the listener's SYN-ACK */

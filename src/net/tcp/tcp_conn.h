@@ -52,7 +52,6 @@ struct tcp_conn {
 	uint32_t snd_nxt; /* highest sent; never decreases */
 	uint32_t snd_wnd; /* in bytes */
 	uint32_t snd_wl1;
-	uint32_t snd_wl2;
 	uint32_t snd_wnd_max; /* largest window the peer ever offered */
 	uint32_t rcv_nxt;
 	uint32_t rcv_edge;  /* right edge of the window we offered */

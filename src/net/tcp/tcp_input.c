@@ -59,7 +59,7 @@ plain_arrived(struct tcp_conn *c, uint32_t tsval, uint32_t ack, uint32_t wnd, ns
 	}
 	c->rx_at = now;
 	c->probes = 0;
-	tcp_ack_set_window(c, c->rcv_nxt, ack, wnd);
+	tcp_ack_set_window(c, c->rcv_nxt, wnd);
 	if (ack != c->snd_una)
 		tcp_ack_advance(c, ack, NULL, now);
 }
@@ -211,14 +211,14 @@ static bool input_syn_sent(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now
 	syn_received(c, a, now);
 	tcp_ecn_syn_ack(c, has_ack ? a->flags : 0);
 	if (!has_ack) { /* simultaneous open */
-		tcp_ack_set_window(c, a->seq, c->iss, a->wnd);
+		tcp_ack_set_window(c, a->seq, a->wnd);
 		tcp_set_state(c, TCP_SYN_RECEIVED);
 		tcp_timer_syn_sent(c, now);
 		tcp_output_syn(c, now);
 		return false; /* the peer retransmits other data in it */
 	}
 	tcp_establish(c, now);
-	tcp_ack_set_window(c, a->seq, a->ack, a->wnd);
+	tcp_ack_set_window(c, a->seq, a->wnd);
 	c->flags |= CONN_ACK_NOW;
 	cut_to_window(c, a);
 	return true;

@@ -315,12 +315,11 @@ bool tcp_ack_process(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now);
 /* Advances snd_una to ack, which is acceptable and new; news: NULL if c->trouble is false. */
 void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, struct tcp_news *news, nsec_t now);
 void tcp_ack_new_window(struct tcp_conn *c, uint32_t wnd);
-static inline void tcp_ack_set_window(struct tcp_conn *c, uint32_t seq, uint32_t ack, uint32_t wnd)
+static inline void tcp_ack_set_window(struct tcp_conn *c, uint32_t seq, uint32_t wnd)
 {
 	if (wnd != c->snd_wnd)
 		tcp_ack_new_window(c, wnd);
 	c->snd_wl1 = seq;
-	c->snd_wl2 = ack;
 }
 /* Applies the options of the peer's SYN. */
 void tcp_ack_peer_options(struct tcp_conn *c, const struct tcp_options *opt);
