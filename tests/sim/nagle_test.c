@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small segments: RFC 9293 section 3.7.4, RFC 1122 section 4.2.3.4, cork and MSG_MORE as on Linux. */
+/* Small segments: RFC 9293 section 3.7.4, RFC 1122 section 4.2.3.4; Nagle, cork and MSG_MORE as on Linux. */
 #include "tests/sim/sim.h"
 #include "tests/vma_test.h"
 
@@ -38,6 +38,36 @@ static void test_full_segments_do_not_wait(void **state)
 	sim_send(sim, A, MSS + 5, 0);
 	assert_int_equal(sim_count_data(sim, A), 2);
 	assert_int_equal(sim_last(sim, A)->len, MSS);
+	sim_end(sim);
+}
+
+static void test_the_end_of_a_large_send_does_not_wait(void **state)
+{
+	struct sim_params params = sim_defaults();
+	struct sim *sim = ready(&params);
+
+	sim_send(sim, A, 3 * MSS + 5, 0);
+	assert_int_equal(sim_count_data(sim, A), 4);
+	assert_int_equal(sim_last(sim, A)->len, 5);
+	sim_end(sim);
+}
+
+/* Another process, which has the connection now, waits for the same segments. */
+static void test_an_export_keeps_it_in_mind(void **state)
+{
+	struct sim_params params = sim_defaults();
+	struct sim *sim = ready(&params);
+
+	sim_send(sim, A, MSS, 0);
+	sim_restore(sim, A);
+	sim_send(sim, A, 10, 0);
+	assert_int_equal(sim_count_data(sim, A), 2);
+	sim_restore(sim, A);
+	sim_send(sim, A, 20, 0);
+	assert_int_equal(sim_count_data(sim, A), 2);
+	sim_run(sim, 11 * MSEC);
+	assert_int_equal(sim_count_data(sim, A), 3);
+	assert_int_equal(sim_last(sim, A)->len, 20);
 	sim_end(sim);
 }
 
@@ -139,6 +169,8 @@ static void test_push_marks_the_end_of_what_is_queued(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_one_small_segment_is_in_flight),
 	cmocka_unit_test(test_full_segments_do_not_wait),
+	cmocka_unit_test(test_the_end_of_a_large_send_does_not_wait),
+	cmocka_unit_test(test_an_export_keeps_it_in_mind),
 	cmocka_unit_test(test_nodelay_sends_each),
 	cmocka_unit_test(test_setting_nodelay_pushes),
 	cmocka_unit_test(test_cork_holds_until_it_is_removed),

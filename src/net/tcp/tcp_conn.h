@@ -52,6 +52,7 @@ struct tcp_conn {
 	uint32_t snd_nxt; /* highest sent; never decreases */
 	uint32_t snd_wnd; /* in bytes */
 	uint32_t snd_wl1;
+	uint32_t snd_sml;     /* snd_nxt after the last segment that was sent and was not full */
 	uint32_t snd_wnd_max; /* largest window the peer ever offered */
 	uint32_t rcv_nxt;
 	uint32_t rcv_edge;  /* right edge of the window we offered */

@@ -200,7 +200,17 @@ static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 
 /* ---- new data ------------------------------------------------------------------ */
 
-/* True if a partial segment may be sent; it has len of the unsent bytes. */
+/* Is a segment that was not full unacknowledged? */
+static bool small_in_flight(const struct tcp_conn *c)
+{
+	return seq_gt(c->snd_sml, c->snd_una) && seq_leq(c->snd_sml, c->snd_nxt);
+}
+
+/*
+ * True if a partial segment may be sent; it has len of the unsent bytes. Nagle's algorithm (RFC 1122
+ * section 4.2.3.4) as Linux has it, changed by Minshall: only an earlier small segment holds it back.
+ * Otherwise the end of a large send would wait for a peer that delays its acknowledgement.
+ */
 static bool may_send_partial(const struct tcp_conn *c, uint32_t len, uint32_t unsent, bool fin)
 {
 	if (fin || (c->flags & (CONN_PUSH | CONN_URG_OUT)))
@@ -209,7 +219,7 @@ static bool may_send_partial(const struct tcp_conn *c, uint32_t len, uint32_t un
 		return len >= c->snd_wnd_max / 2 && len > 0;
 	if (c->flags & (CONN_CORK | CONN_MORE))
 		return false;
-	return (c->flags & CONN_NODELAY) || !tcp_in_flight(c); /* RFC 1122 4.2.3.4 */
+	return (c->flags & CONN_NODELAY) || !small_in_flight(c);
 }
 
 /*
@@ -297,6 +307,8 @@ static inline __attribute__((always_inline)) bool output_new(struct tcp_conn *c,
 	if (!may_note(c) || !emit_data(c, c->snd_nxt, len, fin, now))
 		return false;
 	c->snd_nxt += len + fin;
+	if (len < c->mss)
+		c->snd_sml = c->snd_nxt;
 	if (fin)
 		c->flags |= CONN_FIN_SENT;
 	note_sent(c, len + fin, now);
@@ -469,7 +481,8 @@ bool tcp_quick_begin(struct tcp_conn *c, const void *buf, size_t len, struct tcp
 {
 	if (!conn_is_quick(c))
 		return false;
-	if (unlikely(!len || len > c->mss || len > c->snd_wnd))
+	/* Not a full one: tcp_quick_sent() records a small one. */
+	if (unlikely(!len || len >= c->mss || len > c->snd_wnd))
 		return false;
 	if (unlikely(len > c->snd.size ||
 		     len > c->sndbuf / 2)) /* not above two thirds: is_full() */
@@ -499,6 +512,7 @@ void tcp_quick_sent(struct tcp_conn *c, uint32_t len, nsec_t now)
 	c->busy -= now;
 	c->snd.len = len;
 	c->snd_nxt += len;
+	c->snd_sml = c->snd_nxt;
 	f->rate_len = 0; /* a pause does not count as a low rate */
 	tcp_flight_sent(f, c->snd_nxt, tcp_usec(now), 0);
 	tcp_timer_data_sent(c, true, now);

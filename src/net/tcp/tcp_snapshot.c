@@ -13,7 +13,7 @@
 #include "net/tcp/tcp_internal.h"
 
 #define MAGIC 0x736e6170u
-#define VERSION 1u
+#define VERSION 2u
 #define CHUNK 32768u	      /* bytes to read per packet */
 #define FAR ((nsec_t)1 << 55) /* a year: the limit of relative times */
 #define NOW_MAX ((nsec_t)1 << 60)
