@@ -89,6 +89,11 @@ struct flow_table {
 	 */
 	struct flow **tagged;
 	unsigned tagged_mask;
+	/*
+	 * Gets the datagrams to an address of the host that no flow has; it is not listed.  NULL: they
+	 * are dropped.  Its owner sets it, and must live as long as the table.
+	 */
+	struct flow *others;
 };
 
 void flow_table_init(struct flow_table *table);
@@ -151,6 +156,15 @@ static inline struct flow *flow_find(struct flow_table *table, const struct flow
 	if (pkt->flags & PKT_TAGGED)
 		return flow_find_tagged(table, key, pkt->tag);
 	return flow_find_slow(table, key);
+}
+
+/* The flow of a packet for which flow_find() found none, or NULL. */
+static inline struct flow *flow_find_others(const struct flow_table *table,
+					    const struct flow_key *key)
+{
+	bool is_datagram = key->proto == IPPROTO_UDP && !addr_is_multicast(&key->local);
+
+	return is_datagram ? table->others : NULL;
 }
 
 /*

@@ -102,6 +102,8 @@ static __attribute__((noinline)) void receive_other(struct ring *ring, struct pk
 
 	if (__builtin_expect(reason == DROP_NONE, 1)) {
 		flow = flow_find(&ring->flows, &key, pkt);
+		if (__builtin_expect(!flow, 0))
+			flow = flow_find_others(&ring->flows, &key);
 		reason = flow ? deliver(ring, flow, &key, pkt, gro, now) : DROP_NO_FLOW;
 	}
 	if (__builtin_expect(reason != DROP_NONE, 0))

@@ -15,6 +15,7 @@
 #include "sock/core/rules/rules.h"
 #include "sock/core/rules/strict.h"
 #include "sock/core/stats/sock_stats.h"
+#include "sock/core/port/strangers.h"
 
 #define LINKS_MAX 64
 #define ADDRS_MAX 64
@@ -206,6 +207,7 @@ static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_k
 		*flow = f;
 	if (f->shard)
 		kernel_conns_begin(so);
+	strangers_begin(f);
 	return 0;
 
 end_flow:

@@ -4,6 +4,7 @@
 
 #include "base/delay.h"
 #include "ring/source.h"
+#include "sock/core/port/strangers.h"
 #include "sock/tcp/tcp_sock.h"
 
 /* ---- packets for a stand-in (holder of part->to) ------------------------------------ */
@@ -152,6 +153,7 @@ static void arrive_listed(struct sock_flow *f, struct ring *from, struct ring *t
 	ring_get(to);
 	ring_put(from);
 	f->ring = to;
+	strangers_follow(f);
 	if (f->shard)
 		tcp_shard_arrive(f->shard, to);
 }

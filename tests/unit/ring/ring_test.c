@@ -388,6 +388,39 @@ static void test_frames_without_a_flow_are_freed_and_counted_by_reason(void **st
 	release(&f->ring);
 }
 
+/* Not segments, nor datagrams to a group. */
+static void test_datagrams_without_a_flow_go_to_the_one_for_others(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key peer = key5("10.0.0.1", 7, "10.0.0.9", 99);
+	struct flow_key stranger = key5("10.0.0.1", 7, "10.0.0.8", 99), group = stranger;
+	struct receiver r, others;
+
+	group.local = addr_v4(inet_addr("239.1.1.1"));
+	hold(&f->ring);
+	receiver_add(f, &r, peer);
+	receiver_init(&others);
+	others.flow.deliver = deliver;
+	f->ring.flows.others = &others.flow;
+	for (unsigned i = 0; i < 3; i++) /* in one burst, each after one of the peer */
+		fake_arrive(&f->queue, i & 1 ? &stranger : &peer, i);
+	fake_arrive(&f->queue, &group, 3);
+	ring_poll(&f->ring);
+	assert_int_equal(r.got, 2);
+	assert_int_equal(others.got, 1);
+	assert_int_equal(f->ring.stats.drops[DROP_NO_FLOW], 1);
+	others.answer = DROP_NO_FLOW;
+	fake_arrive(&f->queue, &stranger, 4);
+	ring_poll(&f->ring);
+	assert_int_equal(others.got, 2);
+	assert_int_equal(f->ring.stats.drops[DROP_NO_FLOW], 2);
+	stranger.proto = IPPROTO_TCP;
+	assert_null(flow_find_others(&f->ring.flows, &stranger));
+	pkt_free(others.kept);
+	receiver_del(f, &r);
+	release(&f->ring);
+}
+
 static void test_every_member_of_a_group_gets_a_copy_of_its_own(void **state)
 {
 	struct fixture *f = *state;
@@ -1030,6 +1063,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_flow_the_port_refuses_is_not_there),
 	TEST(test_a_frame_goes_to_its_flow),
 	TEST(test_frames_without_a_flow_are_freed_and_counted_by_reason),
+	TEST(test_datagrams_without_a_flow_go_to_the_one_for_others),
 	TEST(test_every_member_of_a_group_gets_a_copy_of_its_own),
 	TEST(test_a_unicast_frame_goes_to_one_of_those_that_share_it),
 	TEST(test_a_burst_is_bounded),
