@@ -21,7 +21,6 @@
 #include "ring/xdp/xdp_steer.h"
 
 #define FRAGMENT bpf_htons(0x3fff) /* more fragments, or an offset */
-#define FIND_TRIES 4 /* members that leave while one frame is steered, one after the other */
 #define VLAN_ID 0x0fff
 
 struct vlan_tag {
@@ -290,24 +289,31 @@ static __always_inline __u32 *find_entry(struct xdp_md *ctx, const struct tuple 
 	return entry;
 }
 
-/* The slot of the member that gets the frame; XDP_STEER_SLOTS, which has no sockets: none. */
+/* The slot plus one of the bucket's member; 0: it has left. */
+static __always_inline __u32 read_member(const volatile struct xdp_steer_share *share, __u32 bucket)
+{
+	__u32 at = share->bucket[bucket];
+
+	return share->slot[at % REUSEPORT_MEMBERS];
+}
+
+/*
+ * The slot of the member that gets the frame; XDP_STEER_SLOTS, which has no sockets: none.  A member
+ * that leaves first gives its buckets to others (leave_share()): who finds its slot empty has read the
+ * bucket before that, and reads it again, also if as many leave one after the other.  Not a loop:
+ * verifiers up to Linux 6.1 take it for an endless one, unless the process has CAP_PERFMON.
+ */
 static __always_inline __u32 find_member(const struct tuple *t, __u32 entry)
 {
 	__u64 at = entry & ~XDP_STEER_SHARED; /* see key_words() */
-	__u32 bucket, slot = 0;
 	const volatile struct xdp_steer_share *share = bpf_map_lookup_elem(&shares, &at);
+	__u32 bucket, slot;
 
 	if (!share)
 		return XDP_STEER_SLOTS;
 	bucket = reuseport_bucket(t->remote, t->ports.source, conf.seed);
-	/*
-	 * A member that leaves first gives its buckets to others (leave_share()): who finds its slot
-	 * empty has read the bucket before that, and reads it again.
-	 */
-	for (int i = 0; i < FIND_TRIES && !slot; i++) {
-		at = share->bucket[bucket];
-		slot = share->slot[at % REUSEPORT_MEMBERS];
-	}
+	slot = read_member(share, bucket) ?: read_member(share, bucket);
+	slot = slot ?: read_member(share, bucket) ?: read_member(share, bucket);
 	return slot ? slot - 1 : XDP_STEER_SLOTS;
 }
 
