@@ -14,7 +14,7 @@
 	X(IP_LENGTH, "IP total length exceeds the frame")        \
 	X(IP_CSUM, "IPv4 header checksum is wrong")              \
 	X(IP_FRAGMENT, "IP fragment")                            \
-	X(IP_OPTION, "IP source route, or malformed IP option")  \
+	X(IP_OPTION, "IP route or option that is not followed")  \
 	X(IP_PROTO, "neither UDP nor TCP")                       \
 	X(UDP_LENGTH, "UDP length is wrong")                     \
 	X(UDP_CSUM, "UDP checksum is wrong")                     \

@@ -202,12 +202,14 @@ static bool is_odd6(const struct inaddr *src, const struct inaddr *dst)
 	       (dst->b[0] == 0xff && (dst->b[1] & 15) <= 1) || addr_is_v4(src) || addr_is_v4(dst);
 }
 
-/* RFC 8200 3, without extension headers. */
+/* RFC 8200 3. */
 static __attribute__((noinline)) enum drop parse_ip6(struct pkt *pkt, unsigned flags, size_t l3,
 						     struct flow_key *key)
 {
 	const uint8_t *h = pkt->frame + l3;
 	struct ip_info ip;
+	size_t skipped;
+	enum drop why;
 
 	if (pkt->frame_len < l3 + IP6_HDR)
 		return DROP_SHORT;
@@ -219,8 +221,11 @@ static __attribute__((noinline)) enum drop parse_ip6(struct pkt *pkt, unsigned f
 	ip.proto = h[6];
 	if (pkt->frame_len < ip.l4 + ip.len)
 		return DROP_IP_LENGTH;
-	if (ip.proto == IPPROTO_FRAGMENT)
-		return DROP_IP_FRAGMENT;
+	why = frame_find_upper(h + IP6_HDR, ip.len, &ip.proto, &skipped);
+	if (why != DROP_NONE)
+		return why;
+	ip.l4 += skipped;
+	ip.len -= skipped;
 	ip.pseudo = csum_add(htons(ip.proto), h + 8, 32);
 	memcpy(&key->remote, h + 8, 16);
 	memcpy(&key->local, h + 24, 16);

@@ -36,4 +36,21 @@ static inline uint16_t sum_at(const struct frame_template *t, size_t at)
  */
 enum drop frame_check_ip4_options(const uint8_t *h, size_t frame_len);
 
+/*
+ * RFC 8200 4: *proto is the next header of an IPv6 header, h the len bytes behind that.  Skips extension
+ * headers that ask for nothing: options that are padding or may be skipped, routes that have ended,
+ * fragments that are whole.  Sets *proto to what follows them, UDP or TCP, and *skipped to their bytes.
+ */
+enum drop frame_skip_ip6_headers(const uint8_t *h, size_t len, uint8_t *proto, size_t *skipped);
+
+/* The same; most packets have none. */
+static inline enum drop frame_find_upper(const uint8_t *h, size_t len, uint8_t *proto,
+					 size_t *skipped)
+{
+	*skipped = 0;
+	if (__builtin_expect(*proto == IPPROTO_TCP || *proto == IPPROTO_UDP, 1))
+		return DROP_NONE;
+	return frame_skip_ip6_headers(h, len, proto, skipped);
+}
+
 #endif

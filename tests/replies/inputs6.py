@@ -141,6 +141,11 @@ HEADERS = {
     "fragment: at the end of all": fragment(0x1FFF, 0),
     "authentication": [(AUTHENTICATION, b"\x04\0\0" + struct.pack("!II", 256, 1) + bytes(12))],
     "unknown header": [(0xFD, b"\0\0\0\0\0\0\0")],
+    "destination: padding of 8 bytes": [(OPTIONS, b"\x01\x01\x06" + bytes(6) + b"\x1e\x04" + bytes(4))],
+    "destination: padding that is used": options(1, b"\0\0\0\1"),
+    "destination: unknown, skip, 64 bytes": [(OPTIONS, b"\x07\x1e\x3c" + bytes(60))],
+    "destination: unknown, skip, 72 bytes": [(OPTIONS, b"\x08\x1e\x44" + bytes(68))],
+    "destination: padding, unknown, report": [(OPTIONS, b"\0\0\0\x9e\x02\0\0")],
 }
 
 
@@ -167,9 +172,10 @@ def cases_of_headers():
         c.syn()
         c.tcp(ACK | PSH, data=b"hello", **kw)
         c.settle()
+    for what, ext in HEADERS.items():
         c = Case(f"connected, data with {what}")
         c.establish()
-        c.tcp(ACK | PSH, data=b"hello", **kw)
+        c.tcp(ACK | PSH, data=b"hello", ip_kw={"ext": ext})
         c.settle()
     for proto in (NOTHING, 50, 4, 41, 132, 0xFD):
         c = Case(f"next header {proto}")

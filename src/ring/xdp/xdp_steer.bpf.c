@@ -2,8 +2,8 @@
 /*
  * The XDP program.  It redirects frames of registered flows to the AF_XDP socket of their ring,
  * and passes all other frames to the kernel: ARP, ICMP, fragments, IP options and IPv6 extension
- * headers, impossible senders, frames for other hosts, ports without a flow.  Linux 5.10 must be
- * able to load it.
+ * headers (but see ports_behind()), impossible senders, frames for other hosts, ports without a flow.
+ * Linux 5.10 must be able to load it.
  *
  * A frame also goes to the kernel when its ring has just closed the socket, because
  * bpf_redirect_map() then finds none, and when the ring's process has died.
@@ -20,7 +20,10 @@
 
 #include "ring/xdp/xdp_steer.h"
 
-#define FRAGMENT bpf_htons(0x3fff) /* more fragments, or an offset */
+#define FRAGMENT bpf_htons(0x3fff)  /* more fragments, or an offset */
+#define FRAGMENT6 bpf_htons(0xfff9) /* likewise, of IPv6 */
+#define OPTION_ACTION 0xc0	    /* RFC 8200 4.2: what to do if it is unknown; 0: nothing */
+#define HEADER_UNITS 8 /* most extension headers in front of a segment, in units of eight bytes */
 #define VLAN_ID 0x0fff
 
 struct vlan_tag {
@@ -127,7 +130,8 @@ struct tuple {
 	__u32 remote;
 	struct ports ports;
 	__u8 proto;
-	const struct tcphdr *tcp;  /* of TCP; its bytes may be cut off */
+	__u8 is_behind;		   /* ... extension headers: TCP, and no SYN */
+	const struct tcphdr *tcp;  /* of TCP that is not; its bytes may be cut off */
 	const void *end;	   /* of the frame */
 	const struct ipv6hdr *ip6; /* NULL: IPv4 */
 };
@@ -222,7 +226,8 @@ static __always_inline struct bpf_sock *find_sock(struct xdp_md *ctx, const stru
 /* Does it open a connection?  Also if that cannot be seen. */
 static __always_inline int is_syn(const struct tuple *t)
 {
-	return (const void *)(t->tcp + 1) > t->end || (t->tcp->syn && !t->tcp->ack);
+	return !t->is_behind &&
+	       ((const void *)(t->tcp + 1) > t->end || (t->tcp->syn && !t->tcp->ack));
 }
 
 /*
@@ -480,15 +485,62 @@ static __always_inline int is_odd6(const struct ethhdr *eth, const struct ipv6hd
 	       (group && (daddr[1] & 0xf) <= 1) || (!group && (eth->h_dest[0] & 1));
 }
 
+/*
+ * The ports of a segment behind extension headers; 0: the kernel gets the packet.  The library gets
+ * segments of connections, because the kernel may not know these, and would reset them.  SYNs and
+ * datagrams are the kernel's, and what it answers: routes, parts of fragments, headers that are not
+ * listed here, and a first option that it has to know.  The library looks at all options.  All offsets
+ * are constants: verifiers up to Linux 6.5 refuse others unless the process has CAP_PERFMON.
+ */
+static __always_inline int ports_behind(const struct ipv6hdr *ip, const void *end,
+					struct ports *ports)
+{
+	const __u8 *at = (const void *)(ip + 1);
+	__u8 next = ip->nexthdr, more = 0; /* more: units of the header that at is in */
+
+#pragma unroll
+	for (int i = 0; i <= HEADER_UNITS; i++, at += 8) {
+		const struct tcphdr *tcp = (const void *)at;
+
+		if (at + 8 > (const __u8 *)end)
+			return 0;
+		if (more) {
+			more--;
+			continue;
+		}
+		if (next == IPPROTO_TCP) {
+			if ((const void *)(tcp + 1) > end || (tcp->syn && !tcp->ack))
+				return 0;
+			ports->source = tcp->source;
+			ports->dest = tcp->dest;
+			return 1;
+		}
+		if (next == IPPROTO_FRAGMENT) {
+			if (*(const __be16 *)(at + 2) & FRAGMENT6)
+				return 0;
+		} else if (next == IPPROTO_ROUTING) {
+			if (at[3]) /* segments left */
+				return 0;
+			more = at[1];
+		} else if (next == IPPROTO_DSTOPTS || (next == IPPROTO_HOPOPTS && i == 0)) {
+			if (at[2] & OPTION_ACTION)
+				return 0;
+			more = at[1];
+		} else {
+			return 0;
+		}
+		next = at[0];
+	}
+	return 0;
+}
+
 static __always_inline int steer6(struct xdp_md *ctx, const struct ethhdr *eth,
 				  const struct ipv6hdr *ip, const void *end)
 {
 	const struct ports *behind = (const void *)(ip + 1);
+	int is_behind = ip->nexthdr != IPPROTO_UDP && ip->nexthdr != IPPROTO_TCP;
 
-	if ((const void *)(behind + 1) > end || ip->version != 6)
-		return XDP_PASS;
-	/* Extension headers, and with them fragments, are the kernel's. */
-	if ((ip->nexthdr != IPPROTO_UDP && ip->nexthdr != IPPROTO_TCP) || is_odd6(eth, ip))
+	if ((const void *)(behind + 1) > end || ip->version != 6 || is_odd6(eth, ip))
 		return XDP_PASS;
 	if (is_joined(ip->nexthdr, bpf_ntohs(ip->payload_len) + sizeof(*ip)))
 		return XDP_PASS;
@@ -499,11 +551,15 @@ static __always_inline int steer6(struct xdp_md *ctx, const struct ethhdr *eth,
 		.local = xdp_steer_alias(ip->daddr.s6_addr32, conf.seed),
 		.remote = xdp_steer_alias(ip->saddr.s6_addr32, conf.seed),
 		.ports = *behind,
-		.proto = ip->nexthdr,
+		.proto = is_behind ? IPPROTO_TCP : ip->nexthdr,
+		.is_behind = (__u8)is_behind,
 		.tcp = (const void *)behind,
 		.end = end,
 		.ip6 = ip,
 	};
+
+	if (is_behind && !ports_behind(ip, end, &t.ports))
+		return XDP_PASS;
 
 	return steer(ctx, &t);
 }

@@ -490,7 +490,8 @@ static void test_bad_fields(void **state)
 		{"ip6 without udp", DROP_UDP_LENGTH, IPPROTO_UDP, true, IP, 4, 2, 7},
 		{"ip6 empty", DROP_TCP_OFFSET, IPPROTO_TCP, true, IP, 4, 2, 0},
 		{"ip6 fragment", DROP_IP_FRAGMENT, IPPROTO_UDP, true, IP, 6, 1, 44},
-		{"ip6 hop by hop", DROP_IP_PROTO, IPPROTO_UDP, true, IP, 6, 1, 0},
+		{"ip6 encrypted", DROP_IP_PROTO, IPPROTO_UDP, true, IP, 6, 1, 50},
+		{"ip6 hop by hop", DROP_IP_LENGTH, IPPROTO_UDP, true, IP, 6, 1, 0},
 		{"udp length of 0", DROP_UDP_LENGTH, IPPROTO_UDP, false, L4, 4, 2, 0},
 		{"udp length of 7", DROP_UDP_LENGTH, IPPROTO_UDP, false, L4, 4, 2, 7},
 		{"udp beyond ip", DROP_UDP_LENGTH, IPPROTO_UDP, false, L4, 4, 2, 109},
@@ -522,6 +523,99 @@ static void test_bad_fields(void **state)
 		if (rows[i].part == L4)
 			set_l4_csum(&m, s.proto, l4_len);
 		check_drop(parse(&m), rows[i].why);
+	}
+}
+
+/* Puts size bytes of extension headers, which ends with the protocol, behind the header of IPv6. */
+static void insert_headers(struct made *m, uint8_t first, const uint8_t *headers, size_t size)
+{
+	uint8_t *ip = m->bytes + m->l3;
+
+	memmove(m->bytes + m->l4 + size, m->bytes + m->l4, m->len - m->l4);
+	memcpy(m->bytes + m->l4, headers, size);
+	ip[6] = first;
+	put16(ip + 4, m->len - m->l4 + size);
+	m->l4 += size;
+	m->off += size;
+	m->len += size;
+}
+
+static void check_place(const struct made *m)
+{
+	struct flow_key key;
+	struct pkt pkt;
+
+	check_drop(parse_flags(m->bytes, m->len, 0, 0, &pkt, &key), DROP_NONE);
+	assert_int_equal(pkt.l3, m->l3);
+	assert_int_equal(pkt.l4, m->l4);
+	assert_int_equal(pkt.off, m->off);
+	assert_int_equal(pkt.len, m->len - m->off);
+	assert_int_equal(pkt.frame_len, m->len);
+	assert_int_equal(key.proto, IPPROTO_TCP);
+	assert_int_equal(key.local_port, htons(80));
+}
+
+/* Those that the kernel takes, in front of a segment; others are dropped. */
+static void test_extension_headers(void **state)
+{
+	enum { HOP = 0, TCP = 6, ROUTE = 43, FRAG = 44, DEST = 60 };
+	static const struct {
+		const char *name;
+		enum drop why;
+		uint8_t first, size;
+		uint8_t bytes[24];
+	} rows[] = {
+		{"padding", DROP_NONE, HOP, 8, {TCP, 0, 1, 4}},
+		{"single bytes of padding", DROP_NONE, DEST, 8, {TCP}},
+		{"an option to skip", DROP_NONE, DEST, 8, {TCP, 0, 0x1e, 4}},
+		{"an option that ends the header", DROP_NONE, DEST, 8, {TCP, 0, 0, 0, 0, 0, 5, 0}},
+		{"to discard", DROP_IP_OPTION, DEST, 8, {TCP, 0, 0x5e, 4}},
+		{"to report", DROP_IP_OPTION, HOP, 8, {TCP, 0, 0x9e, 4}},
+		{"to report but for groups", DROP_IP_OPTION, HOP, 8, {TCP, 0, 0, 0, 0, 0, 0xde, 0}},
+		{"an option beyond", DROP_IP_OPTION, DEST, 8, {TCP, 0, 1, 5}},
+		{"an option without length", DROP_IP_OPTION, DEST, 8, {TCP, 0, 1, 3, 0, 0, 0, 1}},
+		{"of 16 bytes", DROP_NONE, DEST, 16, {TCP, 1, 0x1e, 12}},
+		{"padding of 8 bytes",
+		 DROP_IP_OPTION,
+		 DEST,
+		 16,
+		 {TCP, 1, 0x1e, 4, 0, 0, 0, 0, 1, 6}},
+		{"padding of 8 bytes in two", DROP_IP_OPTION, DEST, 16, {TCP, 1, 1, 2, 0, 0, 1, 2}},
+		{"padding of twice 7 bytes", DROP_NONE, DEST, 24, {TCP, 2,    0, 1, 4,	  0, 0, 0,
+								   0,	0x1e, 2, 0, 0,	  1, 5, 0,
+								   0,	0,    0, 0, 0x1e, 2}},
+		{"padding that is used", DROP_IP_OPTION, DEST, 8, {TCP, 0, 1, 4, 0, 0, 0, 1}},
+		{"longer than the packet", DROP_IP_LENGTH, DEST, 8, {TCP, 16, 1, 4}},
+		{"a route that has ended", DROP_NONE, ROUTE, 8, {TCP, 0, 0, 0}},
+		{"a home route that has ended", DROP_IP_OPTION, ROUTE, 8, {TCP, 0, 2, 0}},
+		{"a segment route that has ended", DROP_IP_OPTION, ROUTE, 8, {TCP, 0, 4, 0}},
+		{"a route", DROP_IP_OPTION, ROUTE, 8, {TCP, 0, 0, 1}},
+		{"a whole fragment", DROP_NONE, FRAG, 8, {TCP, 0, 0, 0, 1, 2, 3, 4}},
+		{"a whole fragment, its length is reserved", DROP_NONE, FRAG, 8, {TCP, 255, 0, 6}},
+		{"the first of more fragments", DROP_IP_FRAGMENT, FRAG, 8, {TCP, 0, 0, 1}},
+		{"the last fragment", DROP_IP_FRAGMENT, FRAG, 8, {TCP, 0, 0, 8}},
+		{"two", DROP_NONE, HOP, 16, {DEST, 0, 1, 4, 0, 0, 0, 0, TCP, 0, 1, 4}},
+		{"two in the wrong order", DROP_IP_PROTO, DEST, 16, {HOP, 0, 1, 4, 0, 0, 0, 0, TCP}},
+		{"hop by hop twice", DROP_IP_PROTO, HOP, 16, {HOP, 0, 1, 4, 0, 0, 0, 0, TCP}},
+		{"three",
+		 DROP_NONE,
+		 HOP,
+		 24,
+		 {ROUTE, 0, 0, 0, 0, 0, 0, 0, FRAG, 0, 0, 0, 0, 0, 0, 0, TCP}},
+		{"before another protocol", DROP_IP_PROTO, HOP, 8, {58, 0, 1, 4}},
+		{"before nothing", DROP_IP_PROTO, HOP, 8, {59, 0, 1, 4}},
+	};
+
+	for (size_t i = 0; i < LENGTH(rows); i++) {
+		struct shape s = {.proto = IPPROTO_TCP, .v6 = true, .payload = 30};
+		struct made m;
+
+		print_message("%s\n", rows[i].name);
+		make(&m, &s);
+		insert_headers(&m, rows[i].first, rows[i].bytes, rows[i].size);
+		check_drop(parse(&m), rows[i].why);
+		if (rows[i].why == DROP_NONE)
+			check_place(&m);
 	}
 }
 
@@ -714,6 +808,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_addresses_that_no_frame_may_have),
 	cmocka_unit_test(test_source_routes_and_malformed_options_are_dropped),
 	cmocka_unit_test(test_a_datagram_is_sent_again),
+	cmocka_unit_test(test_extension_headers),
 	cmocka_unit_test(test_tcp_options_beyond_the_segment),
 	cmocka_unit_test(test_udp_shorter_than_ip_is_cut),
 	cmocka_unit_test(test_a_udp_checksum_of_zero_means_none_in_ipv4_only),
