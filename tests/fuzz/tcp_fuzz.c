@@ -343,12 +343,14 @@ static void step_send(void)
 {
 	uint8_t bytes[4096], how = byte();
 	uint32_t n = word() % sizeof(bytes);
+	unsigned flags = (how & 1 ? TCP_SEND_MORE : 0) | (how & 2 ? TCP_SEND_OOB : 0) |
+			 (how & 4 ? TCP_SEND_EOR : 0);
 	struct iovec iov = {bytes, n};
 	ssize_t rc;
 
 	for (uint32_t i = 0; i < n; i++)
 		bytes[i] = ours(w.put + i);
-	rc = tcp_send(&w.conn, &iov, 1, how & (TCP_SEND_MORE | TCP_SEND_OOB), w.now);
+	rc = tcp_send(&w.conn, &iov, 1, flags, w.now);
 	REQUIRE(rc <= (ssize_t)n);
 	if (rc > 0)
 		w.put += (uint64_t)rc;

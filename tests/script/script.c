@@ -739,6 +739,8 @@ static void do_send(struct script *s)
 
 	if (take_if(s, "more"))
 		flags |= TCP_SEND_MORE;
+	if (take_if(s, "eor"))
+		flags |= TCP_SEND_EOR;
 	if (take_if(s, "oob"))
 		flags |= TCP_SEND_OOB;
 

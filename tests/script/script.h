@@ -27,7 +27,7 @@
  *	out PA 1+1000 ack 1 ...	our next segment, now; flags, numbers and SACK blocks
  *				are always compared, other fields if they are given
  *	recv-oob 11 [= EAGAIN]	the urgent byte, the peer's 11th byte; oobinline on|off
- *	send 3000 [more|oob] [= 2000 | = EAGAIN], recv 100 [= 50 | = EAGAIN]
+ *	send 3000 [more|oob|eor] [= 2000 | = EAGAIN], recv 100 [= 50 | = EAGAIN]
  *	shutdown | close | abort | shutdown-read | unreachable EHOSTUNREACH
  *	nodelay on|off, cork, quickack; keepalive 10s 5s 3; user-timeout 30s
  *	icmp 1 600		a router: the segment at 1 is too large for an MTU of 600; mtu 1500: from a route

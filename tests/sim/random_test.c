@@ -25,6 +25,7 @@ struct plan {
 	nsec_t pause;  /* longest pause between two reads */
 	unsigned more; /* chance of MSG_MORE */
 	unsigned oob;  /* chance of MSG_OOB; urgent data is read inline */
+	unsigned eor;  /* chance of MSG_EOR */
 	uint64_t pace; /* bytes per second */
 	uint32_t pace_burst;
 	nsec_t next_read;
@@ -123,6 +124,7 @@ static struct plan random_plan(struct sim *sim)
 	plan.read_max = 1 + sim_random(sim, 1u << (4 + sim_random(sim, 13)));
 	plan.more = sim_chance(sim, 200) ? 300 : 0;
 	plan.oob = sim_chance(sim, 100) ? 100 : 0;
+	plan.eor = sim_chance(sim, 100) ? 200 : 0;
 	plan.pace = sim_chance(sim, 100) ? 2000u << sim_random(sim, 12) : 0;
 	plan.pace_burst = plan.bytes & 1 ? (uint32_t)plan.pace / 100 : 0;
 	plan.early = sim_chance(sim, 600);
@@ -162,6 +164,8 @@ static void act(struct life *life, int h)
 		flags = sim_chance(sim, plan->more) ? TCP_SEND_MORE : 0;
 		if (sim_chance(sim, plan->oob))
 			flags |= TCP_SEND_OOB;
+		if (sim_chance(sim, plan->eor))
+			flags |= TCP_SEND_EOR;
 		rc = sim_send(sim, h, n, flags);
 		if (rc < 0 && rc != -EAGAIN && rc != -ENOMEM) {
 			plan->shut = true; /* the peer has ended */

@@ -178,8 +178,10 @@ bool tcp_is_due(const struct tcp_conn *conn);
 /* Sends an owed acknowledgement without further delay. */
 void tcp_acknowledge(struct tcp_conn *conn, nsec_t now);
 
-#define TCP_SEND_OOB 2u	 /* MSG_OOB: the last byte is urgent data */
-#define TCP_SEND_MORE 1u /* MSG_MORE: more data follows, hold back a partial segment */
+/* The values of the socket API. */
+#define TCP_SEND_OOB 1u	      /* MSG_OOB: the last byte is urgent data */
+#define TCP_SEND_EOR 0x80u    /* MSG_EOR: the last byte ends its segment, as far as TCP_EORS goes */
+#define TCP_SEND_MORE 0x8000u /* MSG_MORE: more data follows, hold back a partial segment */
 
 /*
  * Queues data and sends what Nagle, congestion control and the peer's window allow. Returns the

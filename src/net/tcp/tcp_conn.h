@@ -90,7 +90,7 @@ struct tcp_conn {
 	bool trouble;	      /* data is lost, SACKed or duplicated: see tcp_loss.c */
 	uint8_t timer;	      /* enum tcp_timer: the meaning of rto_at */
 	uint8_t probe_credit; /* needless probes of a single segment allowed: tcp_rack.c */
-	uint8_t way;	      /* WAY_PACED, WAY_HOLE, WAY_FIN */
+	uint8_t way;	      /* WAY_* of tcp_internal.h */
 	struct tcp_cc cc;
 
 	/* for TCP_INFO; the other values are computed */

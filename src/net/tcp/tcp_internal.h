@@ -16,6 +16,7 @@
  *   tcp_ecn.c       explicit congestion notification
  *   tcp_mtu.c       path MTU discovery
  *   tcp_pace.c      pacing
+ *   tcp_eor.c       sends that end a segment
  *   tcp_output.c    which data is sent, and when
  *   tcp_control.c   segments without data; when an acknowledgement is due
  *   tcp_timer.c     timers
@@ -109,6 +110,7 @@ enum {
 	WAY_PACED = 1, /* rare->pace is set */
 	WAY_HOLE = 2,  /* hole_mss is set */
 	WAY_FIN = 4,   /* tcp_expect_fin() was called, and no data was sent since */
+	WAY_EOR = 8,   /* rare->eor[] has some places */
 };
 
 /* A segment that is being processed, trimmed to new data in the window. */
@@ -356,6 +358,16 @@ uint64_t tcp_pacing(const struct tcp_conn *c);
 /* call with WAY_PACED set */
 bool tcp_pace_may(struct tcp_conn *c, uint32_t len, nsec_t now);
 void tcp_pace_sent(struct tcp_conn *c, uint32_t len, nsec_t now);
+
+/* tcp_eor.c */
+/* The last queued byte ends its segment. */
+void tcp_eor_queued(struct tcp_conn *c);
+/* The others: with WAY_EOR. Forgets the places that were acknowledged. */
+void tcp_eor_acked(struct tcp_conn *c);
+/* How many of the len bytes from seq on may be in one segment. */
+uint32_t tcp_eor_cut(const struct tcp_conn *c, uint32_t seq, uint32_t len);
+/* The beginning of the last segment of [seq, end). */
+uint32_t tcp_eor_begin(const struct tcp_conn *c, uint32_t seq, uint32_t end);
 
 /* tcp_tune.c */
 void tcp_tune_init(struct tcp_conn *c, const struct tcp_config *config);

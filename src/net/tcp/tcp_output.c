@@ -181,6 +181,8 @@ static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 	if (len == 0)
 		return false;
 	len = min_u32(len, c->mss);
+	if (c->way & WAY_EOR)
+		len = tcp_eor_cut(c, seq, len);
 	if ((c->way & WAY_PACED) && !tcp_pace_may(c, len, now))
 		return false;
 	if (!forced && (pipe + len > c->cc.cwnd || seq_gt(seq + len, c->snd_una + c->snd_wnd)))
@@ -206,6 +208,12 @@ static bool small_in_flight(const struct tcp_conn *c)
 	return seq_gt(c->snd_sml, c->snd_una) && seq_leq(c->snd_sml, c->snd_nxt);
 }
 
+/* MSG_EOR cuts the next segment, which has len bytes; more data follows. */
+static bool ends_at_eor(const struct tcp_conn *c, uint32_t len)
+{
+	return (c->way & WAY_EOR) && tcp_eor_cut(c, c->snd_nxt, len + 1) == len;
+}
+
 /*
  * True if a partial segment may be sent; it has len of the unsent bytes. Nagle's algorithm (RFC 1122
  * section 4.2.3.4) as Linux has it, changed by Minshall: only an earlier small segment holds it back.
@@ -214,6 +222,8 @@ static bool small_in_flight(const struct tcp_conn *c)
 static bool may_send_partial(const struct tcp_conn *c, uint32_t len, uint32_t unsent, bool fin)
 {
 	if (fin || (c->flags & (CONN_PUSH | CONN_URG_OUT)))
+		return true;
+	if (len < unsent && ends_at_eor(c, len))
 		return true;
 	if (len < unsent) /* the peer's window cuts it: RFC 9293 section 3.8.6.2.1 (3) */
 		return len >= c->snd_wnd_max / 2 && len > 0;
@@ -259,13 +269,19 @@ static bool wait_for_fin(struct tcp_conn *c, uint32_t most, nsec_t now)
 }
 
 /*
- * Applies pacing and MTU probing: false if nothing may be sent now; *len is enlarged for a probe.
+ * Applies MSG_EOR, pacing and MTU probing: false if nothing may be sent now; *len is reduced, or enlarged
+ * for a probe.
  */
 static __attribute__((noinline)) bool apply_way(struct tcp_conn *c, uint32_t *len, uint32_t most,
 						nsec_t now)
 {
 	uint32_t probe = c->hole_mss ? tcp_mtu_probe(c, now) : 0;
 
+	if (c->way & WAY_EOR) {
+		most = tcp_eor_cut(c, c->snd_nxt, most);
+		*len = min_u32(*len, most);
+		tcp_eor_acked(c);
+	}
 	if ((c->way & WAY_FIN) && wait_for_fin(c, most, now))
 		return false;
 	if ((c->way & WAY_PACED) && !tcp_pace_may(c, *len, now))
@@ -380,6 +396,8 @@ bool tcp_output_tail(struct tcp_conn *c, nsec_t now)
 	uint32_t seq = c->snd_nxt - min_u32(c->snd_nxt - c->snd_una, c->mss);
 	bool fin = (c->flags & CONN_FIN_SENT) != 0;
 
+	if (c->way & WAY_EOR)
+		seq = tcp_eor_begin(c, seq, c->snd_nxt - fin);
 	if (tcp_unsent(c) && output_new_tail(c, now)) {
 		tcp_tlp_sent(c, TLP_NEW, now);
 		c->ops->event(c, TCP_EVENT_TAIL_PROBE, 0);

@@ -24,7 +24,7 @@ void tcp_rare_fini(struct tcp_conn *c)
 	c->rare = NULL;
 	c->sacks = 0;
 	c->urgent = 0;
-	c->way &= (uint8_t)~WAY_PACED;
+	c->way &= WAY_HOLE | WAY_FIN;
 	c->flags &= ~(uint32_t)(CONN_DSACK | CONN_URG_OUT | CONN_URG_WAIT);
 }
 

@@ -23,6 +23,8 @@
 /* What limits the sender when the congestion window does not. */
 enum tcp_limit { TCP_LIMIT_NONE, TCP_LIMIT_WINDOW, TCP_LIMIT_SNDBUF, TCP_LIMITS };
 
+#define TCP_EORS 16 /* more sends with MSG_EOR than these may share a segment */
+
 struct tcp_rare {
 	struct tcp_range sack[TCP_SACK_BLOCKS]; /* to report, latest first; conn->sacks entries */
 	struct tcp_range dsack;			/* received twice; with CONN_DSACK */
@@ -33,12 +35,14 @@ struct tcp_rare {
 	uint32_t urgent_at; /* the peer's urgent byte; with conn->urgent */
 	uint32_t ecn_end;   /* snd_nxt when ECN last reduced the window */
 	uint8_t urgent_byte;
-	uint32_t probe_end; /* end of a path MTU probe; with CONN_MTU_PROBE */
-	uint64_t peek_at;   /* start of the next peek, in bytes of the stream; with peek_on */
-	uint8_t peek_on;    /* SO_PEEK_OFF */
-	bool window_closed; /* the last event said so */
-	uint32_t taken;	    /* memory of packets taken by tcp_recv_take() that are still used */
-	void *owner;	    /* the owner's; NULL at first, and in another process */
+	uint8_t eors;		/* entries used in eor[]; with WAY_EOR */
+	uint32_t eor[TCP_EORS]; /* ends of sends with MSG_EOR, in order: tcp_eor.c */
+	uint32_t probe_end;	/* end of a path MTU probe; with CONN_MTU_PROBE */
+	uint64_t peek_at;	/* start of the next peek, in bytes of the stream; with peek_on */
+	uint8_t peek_on;	/* SO_PEEK_OFF */
+	bool window_closed;	/* the last event said so */
+	uint32_t taken;		/* memory of packets taken by tcp_recv_take() that are still used */
+	void *owner;		/* the owner's; NULL at first, and in another process */
 	struct route_metrics route; /* of the first route or of the present one, as it says */
 	/* with window_opens: conn->window_clamp is less for now, see tcp_open_window() */
 	uint32_t window_clamp;

@@ -63,6 +63,15 @@ static __attribute__((noinline)) uint32_t enlarge_sndbuf(struct tcp_conn *c, uin
 	return take;
 }
 
+/* All bytes of a send are queued. */
+static __attribute__((noinline)) void mark_end(struct tcp_conn *c, unsigned flags)
+{
+	if (flags & TCP_SEND_OOB)
+		tcp_urgent_queued(c);
+	if (flags & TCP_SEND_EOR)
+		tcp_eor_queued(c);
+}
+
 ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsigned flags,
 		 nsec_t now)
 {
@@ -97,8 +106,8 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 		c->flags |= CONN_MORE;
 	else
 		c->flags &= ~(uint32_t)CONN_MORE;
-	if (unlikely((flags & TCP_SEND_OOB) && take == want))
-		tcp_urgent_queued(c);
+	if (unlikely(flags & (TCP_SEND_OOB | TCP_SEND_EOR)) && take == want)
+		mark_end(c, flags);
 	tcp_output(c, now);
 	return take;
 }

@@ -13,7 +13,7 @@
 #include "net/tcp/tcp_internal.h"
 
 #define MAGIC 0x736e6170u
-#define VERSION 2u
+#define VERSION 3u
 #define CHUNK 32768u	      /* bytes to read per packet */
 #define FAR ((nsec_t)1 << 55) /* a year: the limit of relative times */
 #define NOW_MAX ((nsec_t)1 << 60)
@@ -166,7 +166,8 @@ static bool sane_rare(const struct head *h)
 	const struct tcp_conn *c = &h->conn;
 	uint32_t needs = CONN_URG_OUT | CONN_URG_WAIT | CONN_DSACK;
 
-	if (c->sacks > TCP_SACK_BLOCKS || c->limit >= TCP_LIMITS || c->urgent > 3 || (c->way & ~3))
+	if (c->sacks > TCP_SACK_BLOCKS || c->limit >= TCP_LIMITS || c->urgent > 3 ||
+	    (c->way & ~(WAY_PACED | WAY_HOLE | WAY_EOR)) || h->rare.eors > TCP_EORS)
 		return false;
 	if (!(c->way & WAY_HOLE) != !c->hole_mss || (c->hole_mss && c->hole_mss < c->path_mss))
 		return false;

@@ -69,10 +69,13 @@ size_t sock_room(struct sock_ref ref)
 	return room;
 }
 
-/* The engine's flags for MSG_MORE and MSG_OOB. */
+_Static_assert(TCP_SEND_EOR == MSG_EOR && TCP_SEND_MORE == MSG_MORE && TCP_SEND_OOB == MSG_OOB,
+	       "the engine has no headers of sockets");
+
+/* What the engine knows of them. */
 static inline unsigned send_flags(int flags)
 {
-	return (flags & MSG_MORE ? TCP_SEND_MORE : 0u) | (flags & MSG_OOB ? TCP_SEND_OOB : 0u);
+	return (unsigned)flags & (TCP_SEND_EOR | TCP_SEND_MORE | TCP_SEND_OOB);
 }
 
 /*
