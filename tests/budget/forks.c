@@ -5,12 +5,15 @@
  *	forks run HOW IP PORT [ROUNDS]	forks ROUNDS children, one after the other. HOW: exit; clone,
  *					which is the system call and exit; exec, which executes this
  *					program; many, which opens SOCKETS sockets before; true, which
- *					executes true(1). PORT 0: without a socket, else with a
- *					listener. Prints page faults of the first thread, of the other
- *					ones and of the child, and microseconds.
+ *					executes true(1); serve, which answers on a connection that this
+ *					program has accepted from itself. PORT 0: without a socket, else
+ *					with a listener. Prints page faults of the first thread, of the
+ *					other ones and of the child, and microseconds.
  *	forks end			ends
  *	forks count COMMAND...		runs COMMAND, "forks run", and prints the system calls of
- *					its first thread in a round, and of a child
+ *					its first thread in a round, and of a child; and how often
+ *					threads of children, but for the first ones, have looked below
+ *					/proc/thread-self
  *
  * Each is the least of all rounds: the first ones do more, and other threads disturb. Of the time
  * there is the median, too.
@@ -19,10 +22,12 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,25 +41,61 @@
 /* ---- the program that forks --------------------------------------------------------- */
 
 static char *path; /* this program */
+static struct sockaddr_in at;
+static int listener;
 
 static void listen_at(const char *ip, uint16_t port)
 {
-	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port)};
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	if (inet_pton(AF_INET, ip, &sin.sin_addr) != 1 || fd < 0 ||
-	    bind(fd, (struct sockaddr *)&sin, sizeof(sin)) || listen(fd, 10))
+	at = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	if (inet_pton(AF_INET, ip, &at.sin_addr) != 1 || listener < 0 ||
+	    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) ||
+	    bind(listener, (struct sockaddr *)&at, sizeof(at)) || listen(listener, 10))
 		die("listen");
+}
+
+static int client = -1, accepted = -1; /* of a child that serves */
+
+/* The client has asked already. */
+static void connect_to_itself(void)
+{
+	client = socket(AF_INET, SOCK_STREAM, 0);
+	if (client < 0 || connect(client, (struct sockaddr *)&at, sizeof(at)) ||
+	    send(client, "?", 1, 0) != 1)
+		die("connect");
+	accepted = accept(listener, NULL, NULL);
+	if (accepted < 0)
+		die("accept");
+}
+
+static void end_connection(void)
+{
+	char answer;
+
+	if (recv(client, &answer, 1, 0) != 1 || answer != '!')
+		die("answer");
+	close(client);
+}
+
+static void serve(void)
+{
+	char question;
+
+	close(client);
+	if (recv(accepted, &question, 1, 0) != 1 || send(accepted, "!", 1, 0) != 1)
+		die("serve");
+	close(accepted);
 }
 
 static const struct way {
 	const char *name, *program; /* NULL: this one, or none */
-	bool raw, many, exec;
-} ways[] = {{"exit", NULL, false, false, false},
-	    {"clone", NULL, true, false, false},
-	    {"exec", NULL, false, false, true},
-	    {"many", NULL, false, true, true},
-	    {"true", "/bin/true", false, false, true}};
+	bool raw, many, exec, serve;
+} ways[] = {{"exit", NULL, false, false, false, false},
+	    {"clone", NULL, true, false, false, false},
+	    {"exec", NULL, false, false, true, false},
+	    {"many", NULL, false, true, true, false},
+	    {"true", "/bin/true", false, false, true, false},
+	    {"serve", NULL, false, false, false, true}};
 
 /* Page faults, or microseconds, of a round. */
 enum { PARENT, OTHERS, CHILD, TIME, FIGURES };
@@ -90,6 +131,8 @@ static void run_child(const struct way *way)
 
 	if (way->many)
 		open_many();
+	if (way->serve)
+		serve();
 	if (way->exec)
 		execv(way->program ? way->program : path, args);
 	_exit(way->exec);
@@ -104,6 +147,8 @@ static long fork_once(const struct way *way)
 
 	if (pid == 0)
 		run_child(way);
+	if (way->serve)
+		close(accepted);
 	if (pid < 0 || wait4(pid, &status, 0, &usage) != pid || status)
 		die("fork");
 	return usage.ru_minflt;
@@ -111,8 +156,12 @@ static long fork_once(const struct way *way)
 
 static void run_round(const struct way *way, long figures[FIGURES])
 {
-	long thread = faults(RUSAGE_THREAD), process = faults(RUSAGE_SELF), begin;
+	long thread, process, begin;
 
+	if (way->serve)
+		connect_to_itself();
+	thread = faults(RUSAGE_THREAD);
+	process = faults(RUSAGE_SELF);
 	syscall(MARK);
 	begin = now_usec();
 	figures[CHILD] = fork_once(way);
@@ -120,6 +169,8 @@ static void run_round(const struct way *way, long figures[FIGURES])
 	syscall(MARK);
 	figures[PARENT] = faults(RUSAGE_THREAD) - thread;
 	figures[OTHERS] = faults(RUSAGE_SELF) - process - figures[PARENT];
+	if (way->serve)
+		end_connection();
 }
 
 static int compare_long(const void *a, const void *b)
@@ -159,6 +210,7 @@ static pid_t first; /* the first thread of "forks run" */
 static bool in_round;
 static long calls[2]; /* in this round: of the first thread, of children */
 static long fewest[2] = {LONG_MAX, LONG_MAX};
+static long thread_looks;
 
 static bool is_of_first(pid_t tid)
 {
@@ -176,6 +228,26 @@ static void mark(void)
 	in_round = !in_round;
 }
 
+/* Is it the first thread of a process? */
+static bool is_leader(pid_t tid)
+{
+	return !syscall(SYS_tgkill, tid, tid, 0);
+}
+
+/* Does the call name a file below /proc/thread-self? */
+static bool is_thread_look(pid_t tid, const struct __ptrace_syscall_info *info)
+{
+	static const char below[] = "/proc/thread-self";
+	char name[sizeof(below)] = "";
+	bool with_dir = info->entry.nr == SYS_openat || info->entry.nr == SYS_newfstatat;
+	struct iovec to = {name, sizeof(name) - 1},
+		     from = {(void *)(uintptr_t)info->entry.args[with_dir], sizeof(name) - 1};
+
+	if (!with_dir && info->entry.nr != SYS_open && info->entry.nr != SYS_stat)
+		return false;
+	return process_vm_readv(tid, &to, 1, &from, 1, 0) > 0 && !strcmp(name, below);
+}
+
 static void count(pid_t tid)
 {
 	struct __ptrace_syscall_info info;
@@ -189,6 +261,8 @@ static void count(pid_t tid)
 		calls[0]++;
 	else if (!is_of_first(tid))
 		calls[1]++;
+	if (!is_of_first(tid) && !is_leader(tid) && is_thread_look(tid, &info))
+		thread_looks++;
 }
 
 /* A tracee has stopped: goes on, with the signal that it stopped for. */
@@ -227,7 +301,8 @@ static int trace(char **command)
 		else if (tid == first)
 			result = !WIFEXITED(status) || WEXITSTATUS(status);
 	}
-	printf("parent_calls=%ld child_calls=%ld\n", fewest[0], fewest[1]);
+	printf("parent_calls=%ld child_calls=%ld thread_looks=%ld\n", fewest[0], fewest[1],
+	       thread_looks);
 	return result;
 }
 

@@ -123,6 +123,11 @@ bool netlink_is_of(int fd)
 	return true;
 }
 
+uint64_t netlink_namespace(void)
+{
+	return 0;
+}
+
 int netlink_fd(void)
 {
 	return __atomic_load_n(&changes_fd, __ATOMIC_ACQUIRE);

@@ -26,6 +26,8 @@ static struct {
 	int id;		       /* of the segment */
 	pid_t pid;	       /* of the process that made it: a vfork() child leaves it alone */
 	bool tried;	       /* to make it */
+	uint32_t netns; /* the inode of its network namespace; 0: that of the calling thread */
+	pid_t swept;	/* the process that has removed old segments; 0: none */
 } own;
 
 /* ---- segments of processes that were killed ------------------------------------------ */
@@ -106,16 +108,16 @@ static long last_segment(void)
 
 /*
  * Has a process of this user left the segment with this index behind?  Whoever looks at it has attached it,
- * too, for a moment.
+ * too, for a moment.  quick: what is attached has not been.
  */
-static bool left_behind(int i, struct left *out)
+static bool left_behind(int i, struct left *out, bool quick)
 {
 	struct shmid_ds ds;
 	long id = segment_control(i, SHM_STAT, &ds);
 
 	return id >= 0 && ds.shm_segsz == sizeof(struct recorder) &&
-	       ds.shm_perm.cuid == sys_geteuid() && (!ds.shm_nattch || has_ended(ds.shm_cpid)) &&
-	       look_at((int)id, &ds, out);
+	       (!ds.shm_nattch || (!quick && has_ended(ds.shm_cpid))) &&
+	       ds.shm_perm.cuid == sys_geteuid() && look_at((int)id, &ds, out);
 }
 
 /* Would it rather be removed than the other one? */
@@ -140,15 +142,21 @@ static unsigned remove_one(struct left all[DEAD_MAX], unsigned n)
 	return n - 1;
 }
 
-/* Those whose peers are still to be told stay, within DEAD_MAX. */
+/*
+ * Those whose peers are still to be told stay, within DEAD_MAX.  A forked process whose parent has done it is
+ * quick, or servers that fork for each connection would do little else.
+ */
 static void sweep(void)
 {
 	struct left all[DEAD_MAX];
 	unsigned n = 0, told = 0; /* of those that remain */
+	bool quick = own.swept && own.swept != own.pid;
 	long last = last_segment();
 
+	own.swept = own.pid;
+
 	for (int i = 0; i <= last; i++) {
-		if (left_behind(i, &all[n]) && ++n == DEAD_MAX)
+		if (left_behind(i, &all[n], quick) && ++n == DEAD_MAX)
 			n = remove_one(all, n);
 	}
 	for (unsigned i = 0; i < n; i++)
@@ -157,11 +165,17 @@ static void sweep(void)
 		n = remove_one(all, n);
 }
 
-/* Of the calling thread. */
+void recorder_in_namespace(uint64_t inode)
+{
+	own.netns = (uint32_t)inode;
+}
+
 static uint32_t network_namespace(void)
 {
 	struct stat st;
 
+	if (own.netns)
+		return own.netns;
 	if (sys_call(SYS_newfstatat, AT_FDCWD, "/proc/thread-self/ns/net", &st, 0, 0, 0))
 		return 0;
 	return (uint32_t)st.st_ino;
@@ -217,7 +231,7 @@ int recorder_left(int *from, struct recorder_conn conns[RECORDER_SOCKS], int *id
 	while (*from <= last && n < 0) {
 		struct recorder *page = NULL;
 
-		if (left_behind((*from)++, &left))
+		if (left_behind((*from)++, &left, false))
 			page = attach_untold(left.id);
 		if (!page)
 			continue;

@@ -156,7 +156,12 @@ struct recorder {
 
 /* ---- its life (control lock) --------------------------------------------------------- */
 
-/* Makes the recorder if there is none.  False: there is none, the reason is logged. */
+/* Before recorder_open(): the inode of the process's network namespace; 0, or without it: the caller's. */
+void recorder_in_namespace(uint64_t inode);
+/*
+ * Makes the recorder if there is none, and removes old ones of processes that were killed.  False: there is none,
+ * the reason is logged.
+ */
 bool recorder_open(void);
 /* Stores a text; before recorder_ready(). */
 void recorder_set_text(enum recorder_text kind, unsigned i, const char *text);

@@ -32,7 +32,8 @@ static struct {
 	bool wanted, latency;
 	bool tried; /* to make the page */
 	int fd;
-	pid_t pid; /* of the process that made it: a vfork() child leaves it alone */
+	pid_t pid;   /* of the process that made it: a vfork() child leaves it alone */
+	pid_t swept; /* the process that has removed the files of ended ones; 0: none */
 	uint64_t asked[STATS_ASKS];
 } own EARLY_DATA = {.dir = "", .file = "", .fd = -1};
 static char own_path[PATH_MAX]; /* of the file that names it; "": none */
@@ -159,7 +160,11 @@ static int tell_place(const char *path)
 	    fd, rc;
 
 	remove_earlier(path, place.namespace);
-	remove_all_dead(place.namespace);
+	/* A forked process leaves it to its parent: many may be forked, and many files may be there. */
+	if (!own.swept || own.swept == own.pid) {
+		own.swept = own.pid;
+		remove_all_dead(place.namespace);
+	}
 	fd = sys_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return fd;

@@ -27,7 +27,10 @@ void stats_init(const char *dir, const char *file, unsigned max, bool latency);
 /* Does anybody want statistics of this process? */
 bool stats_wanted(void);
 
-/* control lock: makes the page if there is none.  False: there is none. */
+/*
+ * control lock: makes the page if there is none.  False: there is none.  The first one of a process and of those
+ * that it forks removes the files of ended processes.
+ */
 bool stats_open(void);
 
 /* any, at exit: readers do not find the page any more.  Counting goes on. */

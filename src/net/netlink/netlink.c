@@ -13,6 +13,7 @@
 #include <netlink/attr.h>
 #include <netlink/msg.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -38,6 +39,9 @@ static struct {
 	int request_fd;
 	pid_t pid;	/* any, atomic: the process that opened it */
 	uint64_t netns; /* any, atomic: cookie of its namespace (SO_NETNS_COOKIE); 0: unknown */
+	/* any, atomic: the inode of the namespace with the cookie named; 0: unknown */
+	uint64_t inode;
+	uint64_t named; /* a forked process keeps both */
 	uint32_t seq;
 	bool ready;  /* the tables are initialised, perhaps empty */
 	bool resync; /* events were lost: read the tables again */
@@ -303,6 +307,29 @@ bool netlink_is_of(int fd)
 	return !its || its == ours;
 }
 
+/*
+ * Mutex, by the thread whose namespace it is. A forked process knows the inode from its parent, and does
+ * not look below /proc/thread-self: if another thread than the first one has, the kernel may spin for
+ * milliseconds in the wait(2) of the parent (Linux 6.18).
+ */
+static void find_inode(uint64_t cookie)
+{
+	struct stat st = {0};
+
+	if (cookie && cookie == nl.named)
+		return;
+	if (sys_call(SYS_stat, "/proc/thread-self/ns/net", &st, 0, 0, 0, 0))
+		st.st_ino = 0;
+	nl.named = st.st_ino ? cookie : 0;
+	/* Read by netlink_namespace(); nothing is ordered by it. */
+	__atomic_store_n(&nl.inode, st.st_ino, __ATOMIC_RELAXED);
+}
+
+uint64_t netlink_namespace(void)
+{
+	return __atomic_load_n(&nl.inode, __ATOMIC_RELAXED);
+}
+
 int netlink_open(const struct netlink_events *events)
 {
 	struct cache_event *ignored;
@@ -318,6 +345,7 @@ int netlink_open(const struct netlink_events *events)
 	rc = open_socket(GROUPS, SOCK_NONBLOCK);
 	set_event_fd(rc < 0 ? -1 : rc);
 	__atomic_store_n(&nl.netns, rc < 0 ? 0 : netns_of(rc), __ATOMIC_RELAXED);
+	find_inode(nl.netns);
 	if (rc >= 0)
 		rc = nl.request_fd = open_socket(0, 0);
 	if (rc >= 0)

@@ -124,6 +124,11 @@ void netlink_close(void);
  * or fd is not a socket.
  */
 bool netlink_is_of(int fd);
+/*
+ * The number of that namespace: the inode of /proc/PID/ns/net; 0: unknown, or netlink_open() was not
+ * called yet. Any thread; lock-free.
+ */
+uint64_t netlink_namespace(void);
 
 /*
  * The descriptor to poll for readability or an error (events were lost); -1 if closed. Any thread;

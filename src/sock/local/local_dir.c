@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/host_dir.h"
 #include "base/sys.h"
+#include "net/netlink/netlink.h"
 #include "sock/core/control.h"
 
 #define LOOK_INTERVAL (10 * NSEC_PER_MSEC) /* the generation changes so often without inotify */
@@ -27,6 +28,7 @@
 #define SWEPT "swept-"	       /* nobody uses it, and it goes */
 
 static int dir = -1, watch = -1; /* control lock */
+static pid_t sweeper;		 /* control lock: the process that has swept; 0: none */
 static uint32_t generation;	 /* any, atomic */
 static unsigned changing;	 /* any, atomic: calls of local_dir_changed() under way */
 static nsec_t looked;		 /* any, atomic: without inotify */
@@ -269,22 +271,38 @@ static int open_locked(int parent, const char *name)
 	return fd;
 }
 
+/* A forked process leaves it to its parent. */
+static bool must_sweep(void)
+{
+	return !sweeper || sweeper == sys_getpid();
+}
+
+/* That of netlink.h, or before it is open, of the calling thread.  0: unknown. */
+static uint64_t network_namespace(void)
+{
+	uint64_t inode = netlink_namespace();
+	struct stat st = {0};
+
+	if (inode || sys_call(SYS_stat, "/proc/thread-self/ns/net", &st, 0, 0, 0, 0))
+		return inode;
+	return st.st_ino;
+}
+
 /* Each network namespace has a directory of its own. */
 static int open_for_namespace(const char *base)
 {
 	char name[NAME_MAX_OURS];
-	struct stat st;
+	uint64_t inode = network_namespace();
 	int parent, fd;
 
-	fd = (int)sys_call(SYS_stat, "/proc/thread-self/ns/net", &st, 0, 0, 0, 0);
-	if (fd)
-		return fd;
+	if (!inode)
+		return -ENOENT;
 	parent = host_dir_open(base);
 	if (parent < 0)
 		return parent;
-	snprintf(name, sizeof(name), OF_NAMESPACE "%llu", (unsigned long long)st.st_ino);
+	snprintf(name, sizeof(name), OF_NAMESPACE "%llu", (unsigned long long)inode);
 	fd = open_locked(parent, name);
-	if (fd >= 0)
+	if (fd >= 0 && must_sweep())
 		each_name(parent, sweep_namespace, name);
 	sys_close(parent);
 	return fd < 0 ? fd : sys_fd_hide(fd);
@@ -329,7 +347,10 @@ int local_dir_open(const char *base, bool (*dead)(uint64_t process))
 		return rc;
 	dir = rc;
 	begin_watch();
-	each_name(dir, sweep_place, &sweep);
+	if (must_sweep()) {
+		sweeper = sys_getpid();
+		each_name(dir, sweep_place, &sweep);
+	}
 	return 0;
 }
 

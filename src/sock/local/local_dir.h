@@ -66,8 +66,9 @@ static inline bool local_place_has(const struct local_place *place, const struct
 #define LOCAL_MEMBERS 64 /* most receivers that local_dir_find() returns */
 
 /*
- * Opens the directory of this user and of the calling thread's network namespace, made if
- * necessary, and removes the entries of dead processes, and directories that nobody uses.
+ * Opens the directory of this user and of the network namespace of netlink.h, made if necessary, and
+ * removes the entries of dead processes, and directories that nobody uses: once in a process and those that it
+ * forks.  Before netlink_open() the namespace is the calling thread's.
  * base: a directory for it, which exists (tests); NULL: the host's.
  * dead: has the process with this name ended?
  * -ENOENT: no place for it; -EPERM: it is not the user's alone.

@@ -195,6 +195,11 @@ bool tcp_left_run(nsec_t now)
 
 void tcp_left_forget(void)
 {
+	bool looked = left.looked;
+
 	/* Memory of other threads is abandoned, not freed: see sock_fork_child(). */
 	memset(&left, 0, sizeof(left));
+	/* Its parent has looked, or does; a child looks when another process dies. */
+	left.looked = looked;
+	left.deaths = __atomic_load_n(&ports_deaths, __ATOMIC_RELAXED);
 }

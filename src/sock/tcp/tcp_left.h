@@ -25,7 +25,7 @@
 /* Looks for such connections once, and again when ports_deaths changes.  True: call it soon. */
 bool tcp_left_run(nsec_t now);
 
-/* In a forked child. */
+/* In a forked child: its parent has looked already, if it accelerates anything. */
 void tcp_left_forget(void);
 
 #endif

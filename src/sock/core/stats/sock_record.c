@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include "base/stats/stats.h"
+#include "net/netlink/netlink.h"
 #include "sock/core/verdict.h"
 
 _Static_assert((unsigned)LIFE_COUNT <= RECORDER_TEXTS && (unsigned)DROP_COUNT <= RECORDER_TEXTS &&
@@ -83,7 +84,10 @@ static void record_life(const struct inet_sock *so, enum sock_life from, enum so
 void sock_record_start(void)
 {
 	control_assert_held();
-	if (recorder() || !stats_wanted() || !recorder_open())
+	if (recorder() || !stats_wanted())
+		return;
+	recorder_in_namespace(netlink_namespace());
+	if (!recorder_open())
 		return;
 	for (unsigned i = 0; i < LIFE_COUNT; i++)
 		recorder_set_text(RECORDER_LIFE, i, sock_life_name((enum sock_life)i));
