@@ -112,6 +112,12 @@ static int take_snapshot(struct wait *w, nsec_t now)
 	return 0;
 }
 
+/* Does it wait for processes of this host, and not for ever? */
+static void set_beside(struct wait *w)
+{
+	w->spin.beside = params.select_poll >= 0 && ring_set_is_beside(&w->rings);
+}
+
 static int follow(struct wait *w, nsec_t now)
 {
 	int rc;
@@ -119,6 +125,7 @@ static int follow(struct wait *w, nsec_t now)
 	epoll_lock_nested(w->ep);
 	rc = take_snapshot(w, now);
 	epoll_unlock(w->ep);
+	set_beside(w);
 	return rc;
 }
 
@@ -387,6 +394,7 @@ static int wait_loop(struct wait *w, nsec_t start)
 	if (n)
 		return n;
 	spin_start(&w->spin);
+	set_beside(w);
 	for (;; now = clock_now()) {
 		bool expired = now >= w->deadline,
 		     rest = poll_spin_ended(now, spin_until, &w->spin);

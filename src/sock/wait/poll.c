@@ -100,6 +100,7 @@ void poll_follow_rings(struct call *call)
 			ring_set_add_sock(&call->rings, member->ref.sk);
 		shadow_of_member(call, member);
 	}
+	call->spin.beside = params.select_poll >= 0 && ring_set_is_beside(&call->rings);
 }
 
 /* ---- looking -------------------------------------------------------------------------- */

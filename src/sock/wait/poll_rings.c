@@ -23,6 +23,15 @@ void ring_set_add_sock(struct ring_set *set, const struct sock *sk)
 		ring_set_add(set, rings[i]);
 }
 
+bool ring_set_is_beside(const struct ring_set *set)
+{
+	for (unsigned i = 0; i < set->n; i++) {
+		if (ring_is_beside(set->rings[i]))
+			return true;
+	}
+	return false;
+}
+
 int ring_set_poll(const struct ring_set *set)
 {
 	int frames = 0;

@@ -10,6 +10,7 @@
 
 #include <poll.h>
 
+#include "ring/local/port_local.h"
 #include "sock/core/ready.h"
 
 struct ring_set {
@@ -19,6 +20,14 @@ struct ring_set {
 
 void ring_set_add(struct ring_set *set, struct ring *ring);
 void ring_set_add_sock(struct ring_set *set, const struct sock *sk);
+
+/* Does it bring what processes of this host send? */
+static inline bool ring_is_beside(const struct ring *ring)
+{
+	return ring_interface(ring) == PORT_LOCAL_IFINDEX;
+}
+
+bool ring_set_is_beside(const struct ring_set *set);
 
 /* One round on each ring; the number of frames. */
 int ring_set_poll(const struct ring_set *set);

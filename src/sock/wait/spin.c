@@ -57,7 +57,7 @@ void spin_yield(struct spin *spin)
 		spin_own_until = now + SPIN_OWN;
 	}
 	/* The time of other threads is not a gap. */
-	spin->last = now;
+	spin->last = spin->given = now;
 }
 
 void spin_cancellable(void)

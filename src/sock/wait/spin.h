@@ -17,6 +17,10 @@
  * So after a turn that was longer than SPIN_GAP the poller does not yield for a while; for less than SPIN_GAP,
  * or two that poll on one core would answer each other like that.
  *
+ * A thread that waits for a process of this host (beside) waits for somebody who needs a core.  If that is its own,
+ * the kernel may let it poll for a whole time slice first, and with it a chain of processes takes a slice for each
+ * step.  So it yields once in SPIN_BESIDE, before it has seen a gap, too.
+ *
  * If other threads had the core for a millisecond of one call, and nothing arrived, there are
  * more threads than processors, and polling takes time from the threads that the call waits
  * for.  The thread then sleeps, as if its time for polling were over.
@@ -36,14 +40,18 @@
 #define SPIN_TURN (3 * NSEC_PER_USEC / 2) /* a yield this long may have let another thread run */
 #define SPIN_SHARED (10 * NSEC_PER_MSEC)  /* how long the core is expected to stay shared */
 #define SPIN_LOST NSEC_PER_MSEC		  /* of one call, to others, while nothing arrived */
+#define SPIN_BESIDE \
+	(16 * NSEC_PER_USEC) /* between two yields of a thread that waits for this host */
 
 #define SPIN_CANCEL 256 /* rounds between two cancellation points; a power of two */
 
 struct spin {
-	nsec_t last; /* time of the last round; 0: none yet */
-	nsec_t lost; /* time that other threads had */
+	nsec_t last;  /* time of the last round; 0: none yet */
+	nsec_t lost;  /* time that other threads had */
+	nsec_t given; /* time of the last yield, or of the first round */
 	unsigned rounds;
-	bool late; /* see spin_was_late() */
+	bool late;   /* see spin_was_late() */
+	bool beside; /* processes of this host are waited for; whoever waits sets it */
 };
 
 /* This thread shares its core until this time. */
@@ -70,6 +78,7 @@ static inline void spin_start(struct spin *spin)
 	spin->lost = 0;
 	spin->rounds = 0;
 	spin->late = false;
+	spin->beside = false;
 }
 
 /* Other threads need the core more: it is time to sleep. */
@@ -81,10 +90,14 @@ static inline bool spin_is_crowded(const struct spin *spin)
 /* After a round that began at now and found nothing. */
 static inline void spin_round(struct spin *spin, nsec_t now)
 {
-	if (__builtin_expect(now - spin->last > SPIN_GAP && spin->last, 0))
+	if (__builtin_expect(!spin->last, 0))
+		spin->given = now;
+	else if (__builtin_expect(now - spin->last > SPIN_GAP, 0))
 		spin_gap(spin, now);
 	spin->last = now;
-	if (__builtin_expect(now < spin_shared_until || params.rx_poll_yield, 0))
+	if (__builtin_expect(now < spin_shared_until || params.rx_poll_yield ||
+				     (spin->beside && now - spin->given > SPIN_BESIDE),
+			     0))
 		spin_yield(spin);
 	if (__builtin_expect(++spin->rounds % SPIN_CANCEL == 0, 0))
 		spin_cancellable();

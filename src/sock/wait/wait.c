@@ -199,6 +199,7 @@ static int next(struct sock_wait *wait)
 	}
 	if (ring_queue(home) && wait->polls > 0 && !spin_is_crowded(&wait->spin)) {
 		wait->polls--;
+		wait->spin.beside = ring_is_beside(home);
 		spin_round(&wait->spin, now);
 		return 0;
 	}

@@ -273,6 +273,28 @@ static void test_a_thread_that_never_sleeps_can_be_cancelled(void **state)
 	assert_int_equal(undone, 1);
 }
 
+/* However often this thread loses the core, which it does not hear of. */
+static void test_a_thread_that_waits_for_this_host_yields(void **state)
+{
+	nsec_t begin = clock_now(), now = begin;
+	struct spin spin;
+
+	spin_give = give_a_turn;
+	turn = 0;
+	turns = 0;
+	spin_start(&spin);
+	spin.beside = true;
+	while (now - begin <= SPIN_BESIDE)
+		now = a_round(&spin, now);
+	assert_int_equal(turns, 0);
+	a_round(&spin, now);
+	assert_int_equal(turns, 1);
+	now = clock_now(); /* the last yield was before */
+	a_round(&spin, now + SPIN_BESIDE + NSEC_PER_USEC);
+	assert_int_equal(turns, 2);
+	assert_int_equal(spin_shared_until, 0);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_thread_alone_does_not_yield, setup),
 	cmocka_unit_test_setup(test_a_gap_in_which_threads_were_switched_means_a_shared_processor,
@@ -287,6 +309,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_yielding_can_be_asked_for, setup),
 	cmocka_unit_test_setup(test_after_a_long_turn_the_poller_does_not_yield, setup),
 	cmocka_unit_test_setup(test_a_short_turn_is_answered_at_once, setup),
+	cmocka_unit_test_setup(test_a_thread_that_waits_for_this_host_yields, setup),
 	cmocka_unit_test(test_a_thread_that_never_sleeps_can_be_cancelled),
 };
 
