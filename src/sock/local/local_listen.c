@@ -2,6 +2,7 @@
 /* Listeners of local connections, and the handler of LOCAL_CONNECT; see local_sock.h. */
 #include <errno.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
@@ -33,12 +34,26 @@ struct local_listener {
 	struct sock_ref ref;
 	struct local_place place;
 	struct local_entry entry;
-	bool stopped; /* control lock: it is not in the directory now */
+	/* control lock: it is in the directory, unless one of these says no */
+	bool stopped;
+	bool rests;	  /* see local_listen_served() */
+	nsec_t rest;	  /* the length of the last rest; 0: none so far */
+	nsec_t rest_ends; /* the end of the last rest */
+	nsec_t since;	  /* the first of n_brief */
+	unsigned n_brief; /* connections that ended soon */
 };
 
-static struct list listeners;  /* lock */
+#define BRIEF NSEC_PER_SEC /* a connection that another process has served for less */
+#define BRIEF_MAX 8	   /* of them within BRIEF_TIME; then the listener rests */
+#define BRIEF_AGAIN 2	   /* ... after a rest that has just ended */
+#define BRIEF_TIME (4 * NSEC_PER_SEC)
+#define REST NSEC_PER_SEC /* the first time; twice as long each time that nothing else has come */
+#define REST_MAX (16 * REST)
+
+static struct list listeners;  /* lock; control lock, too, to write */
 static uint32_t last_listener; /* lock */
 static nsec_t look_at;	       /* lock to write, atomic: the first of pending.until; 0: none */
+static nsec_t rested_at; /* control lock to write, atomic: a rest ends then, or later; 0: none */
 
 static struct local_listener *find_listener(uint32_t socket)
 {
@@ -80,9 +95,17 @@ static bool listen_again(struct inet_sock *so, uint64_t cookie)
 		local_listen_stop(so);
 		l->entry.cookie = cookie;
 	}
-	if (l->stopped)
+	if (l->stopped && l->rests)
+		l->stopped = false; /* it is to be in the directory after the rest */
+	else if (l->stopped)
 		l->stopped = local_dir_add(&l->place, &l->entry);
 	return !l->stopped;
+}
+
+static void leave_directory(struct local_listener *l)
+{
+	if (!l->stopped && !l->rests)
+		local_dir_remove(&l->place, &l->entry);
 }
 
 bool local_listen(struct inet_sock *so)
@@ -145,8 +168,7 @@ void local_unlisten(struct inet_sock *so)
 	if (!l)
 		return;
 	so->listen.local = NULL;
-	if (!l->stopped)
-		local_dir_remove(&l->place, &l->entry);
+	leave_directory(l);
 	local_lock();
 	list_remove(&l->link);
 	while ((link = l->pending.next) != &l->pending)
@@ -162,14 +184,83 @@ void local_listen_stop(struct inet_sock *so)
 	control_assert_held();
 	if (!l || l->stopped)
 		return;
-	local_dir_remove(&l->place, &l->entry);
+	leave_directory(l);
 	l->stopped = true;
+}
+
+/* ---- rests (control lock) -------------------------------------------------------------------- */
+
+static void begin_rest(struct local_listener *l, nsec_t now)
+{
+	bool again = l->rest && now - l->rest_ends < BRIEF_TIME;
+
+	log_debug(
+		"the kernel serves new connections of port %u for a while: those before ended soon",
+		ntohs(l->place.at.port));
+	l->rest = again ? 2 * l->rest : REST;
+	if (l->rest > REST_MAX)
+		l->rest = REST_MAX;
+	l->rest_ends = now + l->rest;
+	leave_directory(l);
+	l->rests = true;
+	l->n_brief = 0;
+	if (!rested_at || l->rest_ends < rested_at)
+		__atomic_store_n(&rested_at, l->rest_ends, __ATOMIC_RELAXED);
+}
+
+void local_listen_served(struct sock_ref listener, nsec_t lived)
+{
+	struct inet_sock *so = inet_of(listener.sk);
+	struct local_listener *l;
+	nsec_t now = clock_now();
+
+	control_assert_held();
+	l = sock_ref_valid(listener) && so->inet == INET_LISTEN ? so->listen.local : NULL;
+	if (!l || l->rests || lived >= BRIEF)
+		return;
+	if (!l->n_brief || now - l->since > BRIEF_TIME) {
+		l->since = now;
+		l->n_brief = 0;
+	}
+	if (++l->n_brief == BRIEF_MAX)
+		begin_rest(l, now);
+}
+
+/* Returns when the next rest ends; 0: none. */
+static nsec_t end_rests(nsec_t now)
+{
+	nsec_t next = 0;
+
+	list_for_each(link, &listeners) {
+		struct local_listener *l = container_of(link, struct local_listener, link);
+
+		if (l->rests && now >= l->rest_ends) {
+			l->rests = false;
+			l->since = now;
+			l->n_brief = BRIEF_MAX - BRIEF_AGAIN;
+			l->stopped = l->stopped || local_dir_add(&l->place, &l->entry);
+		} else if (l->rests && (!next || l->rest_ends < next)) {
+			next = l->rest_ends;
+		}
+	}
+	return next;
+}
+
+static void look_at_rests(nsec_t now)
+{
+	nsec_t at = __atomic_load_n(&rested_at, __ATOMIC_RELAXED);
+
+	if (__builtin_expect(!at || now < at, 1) || !control_trylock())
+		return;
+	__atomic_store_n(&rested_at, end_rests(now), __ATOMIC_RELAXED);
+	control_unlock();
 }
 
 void local_listen_forget(void)
 {
 	listeners = (struct list){0};
 	__atomic_store_n(&look_at, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&rested_at, 0, __ATOMIC_RELAXED);
 }
 
 /* lock */
@@ -196,6 +287,7 @@ void local_listeners_run(nsec_t now)
 {
 	nsec_t at = __atomic_load_n(&look_at, __ATOMIC_RELAXED);
 
+	look_at_rests(now);
 	if (__builtin_expect(!at || now < at, 1))
 		return;
 	local_lock();

@@ -310,6 +310,12 @@ void local_unlisten(struct inet_sock *so);
 void local_accepted(struct inet_sock *so);
 /* control lock: new clients do not find it; those that did are queued.  Undone by local_listen(). */
 void local_listen_stop(struct inet_sock *so);
+/*
+ * control lock: another process has served a connection of this listener, which may be gone, for so long.  A
+ * forked process needs milliseconds before it has a local connection, and a client that polls takes a processor
+ * meanwhile.  So where many in a row end soon, the listener rests: the kernel serves its new clients for a while.
+ */
+void local_listen_served(struct sock_ref listener, nsec_t lived);
 /* control lock: as local_unlisten(), but those that wait for room are queued, not refused. */
 void local_listen_finish(struct inet_sock *so);
 /* In a forked child: the listeners are the parent's. */

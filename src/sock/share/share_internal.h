@@ -19,8 +19,10 @@ struct sharing {
 	uint64_t cookie;	      /* SO_COOKIE of the twin; 0: not needed so far */
 	uint32_t read_to, written_to; /* positions in the streams when it arrived */
 	int memfd;		      /* in transit: the bytes that were exported; else -1 */
-	bool passed;		      /* packed for a relay, not for the next image */
-	enum verdict reason;	      /* parting: falls back to the kernel for this reason */
+	struct sock_ref listener;     /* of a local connection that was exported; sk NULL: none */
+	nsec_t exported_at;
+	bool passed;	     /* packed for a relay, not for the next image */
+	enum verdict reason; /* parting: falls back to the kernel for this reason */
 };
 
 /* Sharing state of this process. Control lock, except where a field says otherwise. */

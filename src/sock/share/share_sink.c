@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "sock/local/local_sock.h"
 #include "sock/move/kernel_handover.h"
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
@@ -134,10 +135,18 @@ static void finish_channels(uint64_t id)
 	share_busy();
 }
 
+/* Another process served it; its listener hears for how long. */
+static void tell_listener(const struct sharing *sharing)
+{
+	if (sharing->listener.sk)
+		local_listen_served(sharing->listener, clock_now() - sharing->exported_at);
+}
+
 static void sink_drop(struct share_sink *sink, struct shared *s)
 {
 	struct sharing *sharing = sharing_of(s);
 
+	tell_listener(sharing);
 	list_remove(&sharing->asking);
 	list_remove(&sharing->member);
 	finish_channels(s->id);
@@ -176,8 +185,14 @@ static bool sink_used(struct share_sink *sink, struct shared *s, bool note)
 static int sink_export(struct share_sink *sink, struct shared *s, struct channel *ch)
 {
 	struct inet_sock *so = sock_of(s);
-	int rc = transfer_export(so, ch ? ch->serial : 0, so->id, &so->sharing->memfd);
+	int rc;
 
+	if (so->inet == INET_LOCAL && so->shm.listener && !so->sharing->listener.sk) {
+		so->sharing->listener =
+			(struct sock_ref){&so->shm.listener->sk, so->shm.listener_gen};
+		so->sharing->exported_at = clock_now();
+	}
+	rc = transfer_export(so, ch ? ch->serial : 0, so->id, &so->sharing->memfd);
 	if (!rc)
 		log_debug("fd %d: the connection goes to another %s", sock_twin(&so->sk),
 			  ch ? "process" : "program");

@@ -6,7 +6,8 @@
 
 Words: child (the child echoes, the parent has closed it), turns (parent and child echo in turns),
 killed (the process that has it is killed), orphan (the process that accepted it is killed, its
-child echoes), both (the client's child talks to the server's child), pids (one connection each).
+child echoes), both (the client's child talks to the server's child), pids (one connection each),
+brief (connections to children that end soon).
 """
 import os
 import select
@@ -161,6 +162,14 @@ def client(port, word):
         print(echoes(sock, 100))
         sock.shutdown(socket.SHUT_WR)
         print(sock.recv(1))
+    elif word == "brief":
+        right = 0
+        for _ in range(40):
+            sock = connect(port, "child")
+            line(sock)
+            right += echoes(sock, 1)
+            sock.close()
+        print(right)
     elif word == "turns":
         sock = connect(port, word)
         seen = []

@@ -189,12 +189,104 @@ static void test_a_number_that_cannot_be(void **state)
 	close(client);
 }
 
+/* ---- rests ------------------------------------------------------------------------------- */
+
+#define BRIEF_MAX 8
+#define BRIEF_AGAIN 2
+
+static bool is_registered(void)
+{
+	struct local_place at, place = {.proto = LOCAL_TCP, .at = listener->local};
+	struct local_entry found[LOCAL_MEMBERS];
+	bool is;
+
+	assert_true(control_lock());
+	is = local_dir_find(&place, &at, found) > 0;
+	control_unlock();
+	return is;
+}
+
+static void served(struct sock_ref ref, int n, nsec_t lived)
+{
+	assert_true(control_lock());
+	while (n--)
+		local_listen_served(ref, lived);
+	control_unlock();
+}
+
+static void test_a_listener_whose_connections_end_soon_elsewhere_rests(void **state)
+{
+	struct sock_ref ref = sock_ref_of(listener);
+
+	(void)state;
+	served(ref, BRIEF_MAX - 1, 0);
+	assert_true(is_registered());
+	served(ref, 1, 0);
+	assert_false(is_registered());
+	local_listeners_run(clock_now());
+	assert_false(is_registered());
+	local_listeners_run(clock_now() + NSEC_PER_SEC);
+	assert_true(is_registered());
+	/* The next time it takes less, and it rests for longer. */
+	served(ref, BRIEF_AGAIN - 1, 0);
+	assert_true(is_registered());
+	served(ref, 1, 0);
+	local_listeners_run(clock_now() + NSEC_PER_SEC + NSEC_PER_MSEC);
+	assert_false(is_registered());
+	local_listeners_run(clock_now() + 2 * NSEC_PER_SEC);
+	assert_true(is_registered());
+}
+
+static void test_a_listener_whose_connections_last_does_not_rest(void **state)
+{
+	struct sock_ref ref = sock_ref_of(listener), gone = ref;
+
+	(void)state;
+	gone.gen--;
+	served(ref, 10 * BRIEF_MAX, NSEC_PER_SEC);
+	served(gone, 10 * BRIEF_MAX, 0);
+	assert_true(is_registered());
+}
+
+/* Who stops it meanwhile decides: it is not found after the rest. */
+static void test_a_listener_that_stops_during_its_rest(void **state)
+{
+	(void)state;
+	served(sock_ref_of(listener), BRIEF_MAX, 0);
+	assert_true(control_lock());
+	local_listen_stop(listener);
+	control_unlock();
+	local_listeners_run(clock_now() + NSEC_PER_SEC);
+	assert_false(is_registered());
+	assert_true(control_lock());
+	assert_true(local_listen(listener));
+	control_unlock();
+	assert_true(is_registered());
+}
+
+static void test_a_listener_that_starts_again_during_its_rest(void **state)
+{
+	(void)state;
+	served(sock_ref_of(listener), BRIEF_MAX, 0);
+	assert_true(control_lock());
+	local_listen_stop(listener);
+	assert_true(local_listen(listener));
+	control_unlock();
+	assert_false(is_registered());
+	local_listeners_run(clock_now() + NSEC_PER_SEC);
+	assert_true(is_registered());
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
 
 static const struct CMUnitTest tests[] = {
 	CASE(test_those_that_wait_end_with_their_client),
 	CASE(test_those_that_wait_are_told_when_it_is_too_long),
 	CASE(test_a_number_that_cannot_be),
+	CASE(test_a_listener_whose_connections_end_soon_elsewhere_rests),
+	CASE(test_a_listener_whose_connections_last_does_not_rest),
+	CASE(test_a_listener_that_stops_during_its_rest),
+	CASE(test_a_listener_that_starts_again_during_its_rest),
 };
 
 VMA_TEST_MAIN("local_listen", tests, setup, teardown)
