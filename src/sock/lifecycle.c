@@ -559,6 +559,7 @@ void sock_fork_child(void)
 	sock_icmp_forget();
 	links_forget();
 	syn_catch_forget();
+	kernel_conns_forget();
 	tcp_left_forget();
 	logic_fork_child();
 	local_fork_child();

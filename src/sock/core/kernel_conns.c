@@ -13,6 +13,7 @@
 #define CONNECTED (0x1ffeu & ~(1u << 6) & ~(1u << 10))
 
 static bool any_begun; /* control lock: some listener has kernel_conns.since set, or may have */
+static bool any_lasts; /* control lock: some listener has had kernel_conns.lasts set */
 /* For listeners that give the kernel segments; holders use it while such a listener is at their ring. */
 static struct kernel_input input = KERNEL_INPUT_CLOSED;
 
@@ -46,8 +47,9 @@ static void begin(struct inet_sock *so, bool passes)
 	struct kernel_conns *conns = &so->listen.kernel;
 
 	conns->since = clock_now();
-	conns->look = conns->since + FIRST_LOOK;
-	any_begun = true;
+	conns->look = conns->lasts ? NSEC_NEVER : conns->since + FIRST_LOOK;
+	any_begun |= !conns->lasts;
+	any_lasts |= conns->lasts;
 	for (struct list *link = so->flows.next; passes && link != &so->flows; link = link->next)
 		passes = kernel_input_open(&input, addr_is_v4(&sock_flow_of(link)->flow.key.local));
 	if (passes) /* release: pairs with kernel_conns_pass(), which uses input */
@@ -68,15 +70,21 @@ static bool takes_conns(const struct inet_sock *so)
 
 void kernel_conns_begin(struct inet_sock *so)
 {
+	bool takes = takes_conns(so);
+
 	control_assert_held();
-	begin(so, takes_conns(so));
+	so->listen.kernel.lasts |= takes && so->joins;
+	begin(so, takes);
+}
+
+static bool takes_conns_at(const struct inet_sock *so, const struct inet_sock *conn)
+{
+	return so->inet == INET_LISTEN && so->local.port == conn->local.port && takes_conns(so);
 }
 
 static void begin_at_port(struct inet_sock *so, void *arg)
 {
-	const struct inet_sock *conn = arg;
-
-	if (so->inet == INET_LISTEN && so->local.port == conn->local.port && takes_conns(so))
+	if (takes_conns_at(so, arg))
 		begin(so, true);
 }
 
@@ -84,6 +92,27 @@ void kernel_conns_add(struct inet_sock *so)
 {
 	control_assert_held();
 	sock_each(begin_at_port, so);
+}
+
+static void last_at_port(struct inet_sock *so, void *arg)
+{
+	if (!takes_conns_at(so, arg) || so->listen.kernel.lasts)
+		return;
+	so->listen.kernel.lasts = true;
+	begin(so, true);
+}
+
+void kernel_conns_expect(struct inet_sock *so)
+{
+	control_assert_held();
+	sock_each(last_at_port, so);
+}
+
+void kernel_conns_forget(void)
+{
+	control_assert_held();
+	any_begun = any_lasts = false;
+	input = KERNEL_INPUT_CLOSED;
 }
 
 bool kernel_conns_pass(const struct inet_sock *listener, const struct pkt *pkt)
@@ -141,7 +170,7 @@ static void look_at(struct inet_sock *so, void *arg)
 		stop_passing(so);
 	else if (conns->look <= round->now)
 		conns->look = round->now + (round->now - conns->since);
-	round->left |= conns->since != 0;
+	round->left |= conns->since && !conns->lasts;
 }
 
 bool kernel_conns_due(nsec_t now)
@@ -168,7 +197,7 @@ void kernel_conns_look(nsec_t now)
 		return; /* the listeners are still due */
 	sock_each(look_at, &round);
 	any_begun = round.left;
-	if (!any_begun)
+	if (!any_begun && !any_lasts)
 		kernel_input_close(&input);
 	control_unlock();
 }

@@ -7,7 +7,8 @@
  * Without further measures they would be reset.  So the port passes their frames to the kernel
  * (port_ops.add_flow); where it cannot (can.takes_conns), the listener gives the kernel each segment
  * that belongs to nothing here.  This costs time for each frame, and stops when the kernel has no
- * connections at the port any more.
+ * connections at the port any more.  It does not stop once connections of the port have gone to other
+ * processes: these may give them to the kernel at any time.
  *
  * Role		control lock, except where a function says otherwise.
  * Lifetime	struct kernel_conns is embedded in a listener.
@@ -27,12 +28,17 @@ struct kernel_conns {
 	nsec_t since; /* 0: the kernel has none */
 	nsec_t look;  /* when to ask the kernel again */
 	bool passes;  /* any, atomic: the listener gives the kernel segments */
+	bool lasts;   /* and goes on: other processes have connections of it, or may accept some */
 };
 
 /* A flow was added to the listener: the library receives its frames from now on. */
 void kernel_conns_begin(struct inet_sock *so);
 /* The kernel is about to get the connection so: listeners at its port give it its segments. */
 void kernel_conns_add(struct inet_sock *so);
+/* The connection so goes to another process, which may give it to the kernel later. */
+void kernel_conns_expect(struct inet_sock *so);
+/* In a forked child. */
+void kernel_conns_forget(void);
 /*
  * holder of a ring where the listener receives: a segment that belongs to nothing here.  True: the
  * kernel has got it, and answers it.

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
+#include "sock/core/kernel_conns.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local_sock.h"
 #include "sock/move/move.h"
@@ -127,8 +128,10 @@ bool member_start(struct inet_sock *so)
 	bool started = true;
 
 	sock_move_settle(so);
-	if (so->inet == INET_LISTEN && so->listen.local)
-		started = local_listen(so);
+	if (so->inet == INET_LISTEN) {
+		kernel_conns_begin(so); /* what the kernel has accepted meanwhile */
+		started = !so->listen.local || local_listen(so);
+	}
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
 

@@ -11,6 +11,7 @@
 #include "net/netlink/netlink.h"
 #include "net/tcp/tcp_snapshot.h"
 #include "sock/core/access.h"
+#include "sock/core/kernel_conns.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/quarantine.h"
 #include "sock/core/sock_options.h"
@@ -184,6 +185,7 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 		return -EBUSY;
 	if (so->inet == INET_LOCAL)
 		return export_local(so, memfd);
+	kernel_conns_expect(so);
 	rc = sock_hold_cold(sock_ref_of(so), &ring);
 	if (rc)
 		return rc;

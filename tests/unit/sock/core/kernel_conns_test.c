@@ -8,7 +8,10 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "base/sys.h"
 #include "net/netlink/netlink.h"
+#include "sock/core/access.h"
+#include "tests/unit/sock/core/loop_ring.h"
 #include "tests/vma_test.h"
 
 static uint64_t ports[KERNEL_PORTS_WORDS];
@@ -137,12 +140,129 @@ static void test_another_namespace_is_not_asked(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* ---- a listener on a port that gives it the frames of all connections -------------------- */
+
+static struct inet_sock listener;
+static struct sock_match match;
+
+/* In a process and a network of its own, which has no connections. */
+static int on_a_card(int (*fn)(void))
+{
+	struct port *port;
+	pid_t child = fork();
+	int status;
+
+	if (child) {
+		assert_int_equal(waitpid(child, &status, 0), child);
+		return status;
+	}
+	if ((unshare(CLONE_NEWUSER | CLONE_NEWNET) && unshare(CLONE_NEWNET)) || !control_lock())
+		_exit(2);
+	port = loop_ring_port();
+	port->can.takes_conns = true;
+	match.f.ring = loop_ring_open(port, 0);
+	match.f.flow.key.local = addr_v4(htonl(INADDR_LOOPBACK));
+	sock_list_init();
+	listener.inet = INET_LISTEN;
+	listener.local.port = htons(80);
+	list_init(&listener.flows);
+	list_push_back(&listener.flows, &match.link);
+	sock_list_add(&listener);
+	kernel_conns_begin(&listener);
+	_exit(fn());
+}
+
+/* The internal thread looks, so much later. */
+static bool passes_after(nsec_t time)
+{
+	nsec_t now = clock_now() + time;
+	bool due = kernel_conns_due(now);
+
+	control_unlock();
+	if (due)
+		kernel_conns_look(now);
+	return control_lock() && listener.listen.kernel.passes;
+}
+
+static int ends(void)
+{
+	if (!passes_after(0))
+		return 3;
+	return passes_after(NSEC_PER_SEC) ? 4 : 0;
+}
+
+static void test_it_gives_the_kernel_segments_as_long_as_that_has_connections(void **state)
+{
+	(void)state;
+	assert_int_equal(on_a_card(ends), 0);
+}
+
+/* A connection of this port, which goes to another process. */
+static void export_one(uint16_t port)
+{
+	struct inet_sock conn = {.inet = INET_TCP, .local.port = htons(port)};
+
+	kernel_conns_expect(&conn);
+}
+
+static int lasts(void)
+{
+	export_one(81);
+	if (passes_after(NSEC_PER_SEC))
+		return 3;
+	export_one(80);
+	return passes_after(0) && passes_after(3600 * NSEC_PER_SEC) ? 0 : 4;
+}
+
+static void test_it_goes_on_once_another_process_has_a_connection(void **state)
+{
+	(void)state;
+	assert_int_equal(on_a_card(lasts), 0);
+}
+
+static int joined(void)
+{
+	listener.joins = true;
+	kernel_conns_begin(&listener);
+	return passes_after(3600 * NSEC_PER_SEC) ? 0 : 3;
+}
+
+static void test_it_goes_on_if_another_process_accepts_some(void **state)
+{
+	(void)state;
+	assert_int_equal(on_a_card(joined), 0);
+}
+
+/* What sock_fork_child() does.  Other files may get the numbers that the parent had hidden. */
+static int opens_anew(void)
+{
+	int was = sys_fd_next_hidden(0);
+
+	if (was < 0)
+		return 3;
+	sys_fd_close_hidden(-1);
+	sys_fd_forget_all();
+	kernel_conns_forget();
+	kernel_conns_begin(&listener);
+	return sys_fd_next_hidden(0) < 0 ? 4 : 0;
+}
+
+static void test_a_forked_child_has_a_socket_of_its_own(void **state)
+{
+	(void)state;
+	assert_int_equal(on_a_card(opens_anew), 0);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_ipv4),
 	cmocka_unit_test(test_an_ipv4_peer_of_an_ipv6_socket),
 	cmocka_unit_test(test_an_ipv6_peer),
 	cmocka_unit_test(test_time_wait_does_not_count),
 	cmocka_unit_test(test_another_namespace_is_not_asked),
+	cmocka_unit_test(test_it_gives_the_kernel_segments_as_long_as_that_has_connections),
+	cmocka_unit_test(test_it_goes_on_once_another_process_has_a_connection),
+	cmocka_unit_test(test_it_goes_on_if_another_process_accepts_some),
+	cmocka_unit_test(test_a_forked_child_has_a_socket_of_its_own),
 };
 
 VMA_TEST_MAIN("kernel_conns", tests, NULL, NULL)

@@ -712,6 +712,22 @@ static void test_a_listener_that_others_join_is_looked_at(void **state)
 	}
 }
 
+/*
+ * On a card, which would give it the frames of those that the kernel has accepted meanwhile: it
+ * passes them on.
+ */
+static void test_a_listener_that_begins_again_knows_that_the_kernel_has_connections(void **state)
+{
+	struct kernel_conns *conns = &tsock_inet(&listener)->listen.kernel;
+
+	WORLD_LOCKED({
+		member_stop(tsock_inet(&listener));
+		*conns = (struct kernel_conns){0};
+		assert_true(member_start(tsock_inet(&listener)));
+		assert_int_not_equal(conns->since, 0);
+	});
+}
+
 /* The other process receives for it, and nobody uses it here: what is unread goes there. */
 static int withdraw_with(const char *text)
 {
@@ -884,6 +900,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_what_the_program_closed_is_not_requested_any_more),
 	CASE(test_the_channel_of_one_socket_ends_with_it),
 	CASE(test_a_listener_that_others_join_is_looked_at),
+	CASE(test_a_listener_that_begins_again_knows_that_the_kernel_has_connections),
 	CASE(test_a_member_that_withdraws_sends_what_is_unread),
 	CASE(test_who_waits_looks_when_a_member_has_joined),
 	CASE(test_what_waits_at_another_process_goes_back_and_is_received),
