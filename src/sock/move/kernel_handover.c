@@ -259,19 +259,24 @@ static void begin_datagrams(struct inet_sock *so, struct kernel_input *in,
 	deliver_unread(so, in);
 }
 
-static int kernel_handover_datagrams(struct inet_sock *so, enum verdict reason)
+void kernel_handover_last(struct inet_sock *so)
 {
 	struct rings_barrier barrier = {.n = 0};
 	struct kernel_input in = KERNEL_INPUT_CLOSED;
-	int rc;
 
+	control_assert_held();
+	control_assert_no_ring();
 	begin_datagrams(so, &in, &barrier);
 	rings_barrier_wait(&barrier);
 	udp_drain_flows(so);
 	deliver_unread(so, &in);
-	rc = sock_leave(so, reason);
 	kernel_input_close(&in);
-	return rc;
+}
+
+static int kernel_handover_datagrams(struct inet_sock *so, enum verdict reason)
+{
+	kernel_handover_last(so);
+	return sock_leave(so, reason);
 }
 
 static bool has_unread(struct inet_sock *so)

@@ -37,7 +37,12 @@ void kernel_handover_begin(struct inet_sock *so, struct rings_barrier *barrier);
  * (docs/differences.md).
  */
 bool kernel_handover_unread(struct inet_sock *so);
-/* Its first half, for several sockets: true: after the barrier, kernel_handover(). */
+/*
+ * For a datagram socket that the program has closed, and other processes have: the kernel gets what
+ * nobody has read, and the frames from now on.  The caller ends the socket.
+ */
+void kernel_handover_last(struct inet_sock *so);
+/* The first half of kernel_handover_unread(), for several sockets: true: after the barrier, kernel_handover(). */
 bool kernel_handover_begin_unread(struct inet_sock *so, struct rings_barrier *barrier);
 
 #endif

@@ -149,6 +149,10 @@ static void sink_drop(struct share_sink *sink, struct shared *s)
 	tell_listener(sharing);
 	list_remove(&sharing->asking);
 	list_remove(&sharing->member);
+	/* Those who have it open go on by the kernel. */
+	if (s->state == SHARED_KERNEL && sharing->so->inet == INET_UDP &&
+	    !sock_is_exported(&sharing->so->sk))
+		kernel_handover_last(sharing->so);
 	finish_channels(s->id);
 	list_remove(&sharing->so->link);
 	sock_end(sharing->so);
