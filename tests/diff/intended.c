@@ -66,7 +66,7 @@ static const char *reason_in(const char *line, const struct intended_at *at)
 	char suite[64], behaviour[64], side[64], modes[64];
 	int reason = 0;
 
-	if (strchr("#+-~ \n", *line) ||
+	if (strchr("#+-~? \n", *line) ||
 	    sscanf(line, "%63s %63s %63s %63s %n", suite, behaviour, side, modes, &reason) < 4)
 		return NULL;
 	return is_of_suite(suite, at) && !strcmp(behaviour, at->behaviour) &&
@@ -93,21 +93,23 @@ static bool is_for(const char *line, char family)
 
 /* False: the entry does not fit. */
 static bool edit(FILE *file, const struct intended_at *at, struct edit *e, char **reason,
-		 bool *by_kernel)
+		 enum intended_frames *frames)
 {
 	char line[LINE_MAX], why[LINE_MAX] = "";
 	bool fits = true;
 
 	while (fits && fgets(line, sizeof(line), file)) {
-		bool family = *line && strchr("46mn", *line) && strchr("+-~ ", line[1]) && line[1];
+		bool family = *line && strchr("46mn", *line) && strchr("+-~? ", line[1]) && line[1];
 		const char *edit = family ? line + 1 : line, *found;
 
 		line[strcspn(line, "\n")] = 0;
-		if (*edit && strchr("+-~ ", *edit)) {
+		if (*edit && strchr("+-~? ", *edit)) {
 			if (!*why || !is_for(line, at->family))
 				continue;
 			if (*edit == '~')
-				*by_kernel = true;
+				*frames = FRAMES_KERNELS;
+			else if (*edit == '?')
+				*frames = FRAMES_EITHER;
 			else
 				fits = apply(e, edit);
 			*reason = *reason ? *reason : strdup(why);
@@ -121,7 +123,7 @@ static bool edit(FILE *file, const struct intended_at *at, struct edit *e, char 
 }
 
 char *intended_edit(const char *path, const struct intended_at *at, const char *text, char **reason,
-		    bool *by_kernel)
+		    enum intended_frames *frames)
 {
 	FILE *file = fopen(path, "r");
 	char *edited = NULL;
@@ -130,8 +132,8 @@ char *intended_edit(const char *path, const struct intended_at *at, const char *
 	bool good = file && e.out;
 
 	*reason = NULL;
-	*by_kernel = false;
-	good = good && edit(file, at, &e, reason, by_kernel);
+	*frames = FRAMES_OURS;
+	good = good && edit(file, at, &e, reason, frames);
 	if (e.out)
 		good &= !fclose(e.out);
 	if (file)

@@ -23,6 +23,8 @@ static const char entries[] = "# SUITES\n"
 			      "n+native\n"
 			      "poll kernels client both a fourth reason\n"
 			      "~\n"
+			      "poll either client both a sixth reason\n"
+			      "?\n"
 			      "card:poll card client both a fifth reason\n"
 			      "-first\n";
 
@@ -48,8 +50,8 @@ static void expect(const char *behaviour, const char *side, const char *mode, co
 		   const char *edited, const char *why)
 {
 	const struct intended_at at = {"poll", behaviour, side, mode, '4', false};
-	bool by_kernel;
-	char *reason, *got = intended_edit(path, &at, said, &reason, &by_kernel);
+	enum intended_frames frames;
+	char *reason, *got = intended_edit(path, &at, said, &reason, &frames);
 
 	if (edited) {
 		assert_non_null(got);
@@ -77,8 +79,8 @@ static void test_the_entry_is_applied_where_it_says(void **state)
 static void expect_family(char family, const char *edited)
 {
 	struct intended_at at = {"poll", "mapped", "client", "both", family, false};
-	bool by_kernel;
-	char *reason, *got = intended_edit(path, &at, text, &reason, &by_kernel);
+	enum intended_frames frames;
+	char *reason, *got = intended_edit(path, &at, text, &reason, &frames);
 
 	assert_string_equal(got, edited);
 	assert_string_equal(reason, "a third reason");
@@ -94,31 +96,32 @@ static void test_lines_for_one_family(void **state)
 }
 
 /* Whether the entry says that the kernel sees frames. */
-static bool by_kernel_at(const char *behaviour, const char *mode)
+static enum intended_frames frames_at(const char *behaviour, const char *mode)
 {
 	const struct intended_at at = {"poll", behaviour, "client", mode, '4', false};
-	bool by_kernel;
-	char *reason, *got = intended_edit(path, &at, text, &reason, &by_kernel);
+	enum intended_frames frames;
+	char *reason, *got = intended_edit(path, &at, text, &reason, &frames);
 
 	assert_string_equal(got, text);
 	free(got);
 	free(reason);
-	return by_kernel;
+	return frames;
 }
 
 static void test_the_kernel_sees_frames_where_the_entry_says_so(void **state)
 {
-	assert_true(by_kernel_at("kernels", "both"));
-	assert_false(by_kernel_at("kernels", "client"));
-	assert_false(by_kernel_at("none", "both"));
+	assert_int_equal(frames_at("kernels", "both"), FRAMES_KERNELS);
+	assert_int_equal(frames_at("kernels", "client"), FRAMES_OURS);
+	assert_int_equal(frames_at("none", "both"), FRAMES_OURS);
+	assert_int_equal(frames_at("either", "both"), FRAMES_EITHER);
 	expect("kernels", "client", "both", text, text, "a fourth reason");
 }
 
 static void test_entries_for_cards(void **state)
 {
 	struct intended_at at = {"poll", "card", "client", "both", '4', true};
-	bool by_kernel;
-	char *reason, *got = intended_edit(path, &at, text, &reason, &by_kernel);
+	enum intended_frames frames;
+	char *reason, *got = intended_edit(path, &at, text, &reason, &frames);
 
 	assert_string_equal(got, "second\nthird\nfourth\n");
 	assert_string_equal(reason, "a fifth reason");
@@ -126,7 +129,7 @@ static void test_entries_for_cards(void **state)
 	free(reason);
 	expect("card", "client", "both", text, text, NULL);
 	at.behaviour = "other"; /* those for all ports */
-	got = intended_edit(path, &at, text, &reason, &by_kernel);
+	got = intended_edit(path, &at, text, &reason, &frames);
 	assert_string_equal(got, "second\nthird\nfourth\n");
 	free(got);
 	free(reason);
@@ -154,10 +157,10 @@ static void test_what_died_or_changed_does_not_fit(void **state)
 static void test_without_a_file_nothing_fits(void **state)
 {
 	const struct intended_at at = {"poll", "ready", "client", "both", '4', false};
-	bool by_kernel;
+	enum intended_frames frames;
 	char *reason;
 
-	assert_null(intended_edit("/nowhere/intended.txt", &at, text, &reason, &by_kernel));
+	assert_null(intended_edit("/nowhere/intended.txt", &at, text, &reason, &frames));
 	assert_null(reason);
 }
 

@@ -331,16 +331,17 @@ static bool judge_side(int index, int mode, int side)
 							       : '4',
 				       getenv("NETNS_CARD") != NULL};
 	const char *is = text_of(mode, index, side);
-	bool may = false;
+	enum intended_frames may = FRAMES_OURS;
 	char *reason, *expected = intended_edit(intended, &at, text_of(PLAIN, index, side), &reason,
 						&may);
 	unsigned long by_kernel = said[mode][index][side].by_kernel;
-	bool good = expected && !strcmp(expected, is) && may == (by_kernel != 0);
+	bool as_meant = by_kernel ? may != FRAMES_OURS : may != FRAMES_KERNELS;
+	bool good = expected && !strcmp(expected, is) && as_meant;
 
 	if (!good || reason)
 		printf("     %s, %s, with the library under %s: %s\n", at.behaviour, at.side,
 		       at.mode, good ? reason : "");
-	if (!good && by_kernel != may)
+	if (!good && !as_meant)
 		printf("       the kernel saw %lu segments or datagrams\n", by_kernel);
 	if (!expected)
 		printf("       the entry in %s does not fit what the kernel does\n", intended);
