@@ -131,6 +131,13 @@ struct port_ops {
 	int (*move_flow)(struct port_queue *q, const struct flow_key *key);
 	/* Opens a queue and sets its ->port.  On failure, why is a sentence for the user. */
 	int (*open_queue)(struct port *port, struct port_queue **q, char why[PORT_WHY]);
+	/*
+	 * Only without can.shared_steering.  A flow of this queue, a 5-tuple, is exported to
+	 * another process, which may have taken it by now (take_flow), but the port still steers
+	 * it here.  Stops that if the other process gets the frames then; over: in any case.
+	 * True: it has stopped.  Called when the flow leaves, and then now and again.
+	 */
+	bool (*part_flow)(struct port_queue *q, const struct flow_key *key, bool over);
 	/* Gives the caller up to max frames, oldest first, not parsed; returns their number. */
 	int (*rx_burst)(struct port_queue *q, struct pkt **pkts, int max);
 	/*
@@ -264,6 +271,8 @@ static inline bool port_give_back(struct port_queue *q, struct pkt *pkt)
 
 /* The moderate of ports that cannot do it. */
 int port_moderates_nothing(struct port_queue *q, uint16_t frames, uint16_t usec);
+/* part_flow of ports where take_flow replaces the entry. */
+bool port_parts_at_once(struct port_queue *q, const struct flow_key *key, bool over);
 
 /* The operations of a ring without a port: every one does nothing or fails. */
 extern const struct port_ops port_null_ops;

@@ -72,6 +72,11 @@ static void ignore_key(struct port_queue *q, const struct flow_key *key)
 {
 }
 
+bool port_parts_at_once(struct port_queue *q, const struct flow_key *key, bool over)
+{
+	return true;
+}
+
 int port_moderates_nothing(struct port_queue *q, uint16_t frames, uint16_t usec)
 {
 	(void)q;
@@ -144,6 +149,7 @@ const struct port_ops port_null_ops = {
 	port_moderates_nothing, /* moderate */
 	refuse_flow,		/* move_flow */
 	refuse_queue,		/* open_queue */
+	port_parts_at_once,	/* part_flow */
 	no_frames,		/* rx_burst */
 	no_service,		/* service */
 	always_settled,		/* settle */

@@ -432,17 +432,16 @@ void ring_flow_stop(struct ring *ring, struct flow *flow);
 int ring_flow_start(struct ring *ring, struct flow *flow);
 
 /*
- * Imports a flow (a 5-tuple) from another process: the port sends its frames to this ring from
- * now on.  Until we tell the other process, its stand-in (ring_flow_part()) receives the
- * frames that still arrive there.  Errors as of ring_flow_add().
+ * Imports a flow (a 5-tuple) from another process: frames come here from now on, or, until we tell that
+ * process, to its stand-in.  Errors as of ring_flow_add().
  */
 int ring_flow_take(struct ring *ring, struct flow *flow);
 /*
- * Exports a flow to another process: stand_in, whose deliver function the caller has set,
- * gets flow's key and takes its place in the table.  The port's entry is not changed; no flow
- * of this process owns it any more.
+ * Exports a flow to another process: stand_in, with its deliver function, gets flow's key and place.
+ * True: the port's entry stays until ring_flow_parted() removes it (over, or the other process has one).
  */
-void ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in);
+bool ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in);
+bool ring_flow_parted(struct ring *ring, const struct flow *stand_in, bool over);
 
 /* Runs the work at the end of this burst, or of this hold when no burst is under way. */
 static inline void ring_work_add(struct ring *ring, struct ring_work *work)

@@ -431,13 +431,24 @@ int ring_flow_take(struct ring *ring, struct flow *flow)
 	return rc;
 }
 
-void ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in)
+bool ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in)
 {
+	bool stays = flow->steered && ring->q && !ring->q->port->can.shared_steering;
+
 	ring_assert_held(ring);
 	stand_in->key = flow->key;
 	flow_replace(&ring->flows, flow, stand_in);
 	flow->steered = false;
 	stand_in->steered = false;
+	return stays;
+}
+
+bool ring_flow_parted(struct ring *ring, const struct flow *stand_in, bool over)
+{
+	ring_assert_held(ring);
+	/* The latest flow with the key is the first one. */
+	return flow_lookup(&ring->flows, &stand_in->key) != stand_in ||
+	       ring->ops->part_flow(ring->q, &stand_in->key, over);
 }
 
 void ring_flow_replace(struct ring *ring, struct flow *stand_in, struct flow *flow)

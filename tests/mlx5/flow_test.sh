@@ -113,7 +113,7 @@ with_conns() {
 }
 
 saw=$(kernel_saw)
-listener="proto 6 to $server:7000 from \*:0 .* priority 2 tag 0"
+listener="proto 6 to $server:7000 from \*:0 .* priority 4 tag 0"
 check "a listener" on_card tcp $server 7000 || cat $log
 check "... has a rule without a tag" rules_are "$listener"
 check "its connections have rules of their own, with tags" with_conns "$listener" \
@@ -130,7 +130,7 @@ netns_kill $spawned
 heard="silent(udp(), ('$server', 7000), udp(7777))"
 exact="proto 17 to $server:7000 from $netns_client:7777 .* priority 0 tag 1"
 check "a connected socket" on_card udp $server 7000 $netns_client 7777 || cat $log
-check "... has a rule for its port" rules_are "proto 17 to $server:7000 from \*:0 .* priority 2 tag 1"
+check "... has a rule for its port" rules_are "proto 17 to $server:7000 from \*:0 .* priority 4 tag 1"
 check "... and hears its peer alone" peer "$heard"
 netns_kill $spawned
 check "VMA_UDP_3T_RULES=0" on_card VMA_UDP_3T_RULES=0 udp $server 7000 $netns_client 7777 || cat $log
@@ -157,8 +157,8 @@ s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton('$netns
 for n in range(3):
     talk(s, ('224.1.1.1', 7000)); talk(s, ('225.1.1.1', 7001)); talk(s, ('239.2.2.2', 7002))
 "
-one="mac 01:00:5e:01:01:01 priority 2"
-other="mac 01:00:5e:02:02:02 priority 2"
+one="mac 01:00:5e:01:01:01 priority 4"
+other="mac 01:00:5e:02:02:02 priority 4"
 check "three groups" on_card groups $server 7000 "${groups[@]}" || cat $log
 check "... have a rule each, without a tag" rules_are "proto 17 to 224.1.1.1:7000 .* $one tag 0" \
 	"proto 17 to 225.1.1.1:7001 .* $one tag 0" "proto 17 to 239.2.2.2:7002 .* $other tag 0"

@@ -431,6 +431,7 @@ static const struct port_ops loop_ops = {
 	.moderate = port_moderates_nothing,
 	.move_flow = loop_move_flow,
 	.open_queue = loop_open_queue,
+	.part_flow = port_parts_at_once,
 	.rx_burst = loop_rx_burst,
 	.service = loop_service,
 	.settle = loop_settle,

@@ -64,13 +64,13 @@ static bool widen(const struct flow_key *key, struct flow_key *wide)
  * privileges up (EPERM), the firmware cannot match so, or the card is gone.  errno is the
  * program's.
  */
-static int steer(struct mlx5_queue *q, const struct mlx5_rule *rule, bool second,
+static int steer(struct mlx5_queue *q, const struct mlx5_rule *rule, unsigned nth,
 		 struct ibv_flow **flow)
 {
 	struct mlx5_match match;
 	int saved = errno, rc = 0;
 
-	mlx5_match_of(q->port, &rule->key, second, rule->tag, &match);
+	mlx5_match_of(q->port, &rule->key, nth, rule->tag, &match);
 	errno = 0;
 	*flow = ibv_create_flow(q->qp, &match.attr);
 	if (!*flow)
@@ -96,29 +96,60 @@ static void unsteer(struct ibv_flow *flow)
 static void free_rule(struct mlx5_port *port, struct mlx5_rule *rule)
 {
 	mlx5_tag_put(port, &rule->key, rule->tag);
-	mlx5_unclaim(port, &rule->key);
+	if (rule->taken)
+		mlx5_claim_taken(port, &rule->key, false);
+	mlx5_unclaim(port, &rule->key, rule->nth);
 	mem_free(rule);
 }
 
+/* Claims a priority other than `but`: false: other processes have them all. */
+static bool claim_another(const struct mlx5_port *port, const struct flow_key *key, unsigned but,
+			  unsigned *nth)
+{
+	for (*nth = 0; *nth < mlx5_priorities(key); ++*nth)
+		if (*nth != but && !mlx5_claim(port, key, *nth))
+			return true;
+	return false;
+}
+
+#define NONE (~0u)
+
+/* takes: another process has exported the flow, and may have a rule of another priority. */
+static bool claim_any(const struct mlx5_port *port, const struct flow_key *key, bool takes,
+		      unsigned *nth)
+{
+	if (takes)
+		return claim_another(port, key, NONE, nth);
+	*nth = 0;
+	if (mlx5_claim(port, key, 0))
+		return false;
+	if (addr_is_multicast(&key->local) || !mlx5_is_claimed(port, key))
+		return true;
+	mlx5_unclaim(port, key, 0);
+	return false;
+}
+
 /* The key has no rule of this process; of a group, none of this queue. */
-static int make(struct mlx5_queue *q, const struct flow_key *key, struct mlx5_rule **out)
+static int make(struct mlx5_queue *q, const struct flow_key *key, bool takes,
+		struct mlx5_rule **out)
 {
 	struct mlx5_port *port = q->port;
 	struct mlx5_rule *rule;
+	unsigned nth;
 	int rc;
 
 	if (port->fenced)
 		return -ENOSPC;
-	rc = mlx5_claim(port, key);
-	if (rc)
-		return rc;
+	if (!claim_any(port, key, takes, &nth))
+		return -EEXIST;
 	rule = mem_zalloc(sizeof(*rule));
 	if (!rule) {
-		mlx5_unclaim(port, key);
+		mlx5_unclaim(port, key, nth);
 		return -ENOMEM;
 	}
-	*rule = (struct mlx5_rule){.key = *key, .queue = q, .tag = mlx5_tag_get(port, key)};
-	rc = steer(q, rule, false, &rule->flow);
+	*rule = (struct mlx5_rule){
+		.key = *key, .queue = q, .nth = nth, .tag = mlx5_tag_get(port, key)};
+	rc = steer(q, rule, nth, &rule->flow);
 	if (rc) {
 		free_rule(port, rule);
 		return rc;
@@ -150,7 +181,7 @@ static int add_own(struct mlx5_queue *q, const struct flow_key *key)
 	if (rule && (rule->own || rule->queue != q))
 		return -EEXIST;
 	if (!rule)
-		rc = make(q, key, &rule);
+		rc = make(q, key, false, &rule);
 	if (!rc)
 		rule->own = true;
 	return rc;
@@ -165,7 +196,7 @@ static int add_to_wide(struct mlx5_queue *q, const struct flow_key *wide)
 	if (!rule && !addr_is_multicast(&wide->local) && mlx5_rule_find(q->port, wide))
 		return -EEXIST;
 	if (!rule)
-		rc = make(q, wide, &rule);
+		rc = make(q, wide, false, &rule);
 	if (!rc)
 		rule->wide++;
 	return rc;
@@ -201,15 +232,18 @@ int mlx5_rule_del(struct mlx5_queue *q, const struct flow_key *key)
 /* ---- moves ------------------------------------------------------------------------------------ */
 
 /*
- * The new rule has the other priority of the two.  If that is the better one, it takes over when
- * it is made, else when the old one is destroyed: the card never has none, and never two of one
- * priority.  Of a group other queues have rules, too, which must keep theirs: these have one
- * priority, so a datagram may arrive twice.
+ * The new rule has another priority.  If that is the better one, it takes over when it is made,
+ * else when the old one is destroyed: the card never has none, and never two of one priority.  Of a
+ * group other queues have rules, too, which must keep theirs: these have one priority, so a datagram
+ * may arrive twice.  So may a segment of a connection that has come back, while other processes
+ * have the other priorities.
  */
 int mlx5_rule_move(struct mlx5_queue *q, struct mlx5_rule *rule)
 {
-	bool second = !rule->second && !addr_is_multicast(&rule->key.local);
+	const struct flow_key *key = &rule->key;
 	struct ibv_flow *flow = NULL;
+	unsigned old = rule->nth, nth = old;
+	bool changes;
 	int rc = 0;
 
 	if (rule->queue == q)
@@ -217,15 +251,20 @@ int mlx5_rule_move(struct mlx5_queue *q, struct mlx5_rule *rule)
 	/* Flows of both kinds would have to move, and only one does. */
 	if (rule->own && rule->wide)
 		return -ENOSPC;
+	changes = !addr_is_multicast(&key->local) && claim_another(q->port, key, old, &nth);
+	if (!changes)
+		nth = old;
 	if (rule->flow)
-		rc = steer(q, rule, second, &flow);
-	if (rc)
-		return rc;
-	unsteer(rule->flow);
-	rule->flow = flow;
-	rule->second = second;
-	rule->queue = q;
-	return 0;
+		rc = steer(q, rule, nth, &flow);
+	if (!rc) {
+		unsteer(rule->flow);
+		rule->flow = flow;
+		rule->nth = nth;
+		rule->queue = q;
+	}
+	if (changes)
+		mlx5_unclaim(q->port, key, rc ? nth : old);
+	return rc;
 }
 
 /* One of the flows of a rule with a wide key; a rule of its own is better, so it takes over. */
@@ -311,12 +350,55 @@ int mlx5_move_flow(struct port_queue *base, const struct flow_key *key)
 	return rc;
 }
 
-/* Only from queues of this process: the rules of another one are not ours to remove. */
+/* lock: its rule may still be there, from before the flow was exported. */
+static int take(struct mlx5_queue *q, const struct flow_key *key)
+{
+	struct mlx5_rule *rule = mlx5_rule_find(q->port, key);
+	int rc = 0;
+
+	if (rule && rule->own)
+		rc = mlx5_rule_move(q, rule);
+	else if (rule)
+		rc = -EEXIST;
+	else
+		rc = make(q, key, true, &rule);
+	if (rc)
+		return rc;
+	rule->own = rule->taken = true;
+	mlx5_claim_taken(q->port, key, true);
+	return 0;
+}
+
 int mlx5_take_flow(struct port_queue *base, const struct flow_key *key)
 {
-	int rc = mlx5_move_flow(base, key);
+	struct mlx5_queue *q = mlx5_queue_of(base);
+	int rc;
 
-	return rc == -ENOENT ? mlx5_add_flow(base, key) : rc;
+	mutex_lock(&q->port->lock);
+	rc = take(q, key);
+	mutex_unlock(&q->port->lock);
+	return rc;
+}
+
+bool mlx5_part_flow(struct port_queue *base, const struct flow_key *key, bool over)
+{
+	struct mlx5_queue *q = mlx5_queue_of(base);
+	struct mlx5_rule *rule;
+
+	mutex_lock(&q->port->lock);
+	rule = find_of(q, key);
+	if (rule && rule->taken) {
+		/* Or one that had it in between, and exports it again, would rely on this rule. */
+		mlx5_claim_taken(q->port, key, false);
+		rule->taken = false;
+	}
+	if (rule && mlx5_is_taken(q->port, key))
+		over = true;
+	/* It may have come back to another queue. */
+	if (over && (rule || !mlx5_rule_find(q->port, key)))
+		mlx5_rule_del(q, key);
+	mutex_unlock(&q->port->lock);
+	return over;
 }
 
 bool mlx5_flow_is_foreign(struct port *base, const struct flow_key *key)
@@ -344,7 +426,7 @@ static void follow_addr(struct mlx5_port *port, struct mlx5_rule *rule, const st
 		unsteer(rule->flow);
 		rule->flow = NULL;
 	} else if (!rule->flow && link_of_addr(&rule->key.local)) {
-		steer(rule->queue, rule, rule->second, &rule->flow);
+		steer(rule->queue, rule, rule->nth, &rule->flow);
 	}
 	port->any_gone |= !rule->flow;
 }

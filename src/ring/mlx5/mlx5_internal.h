@@ -50,8 +50,8 @@ struct mlx5_port {
 };
 
 /*
- * A flow that the card steers.  While it changes queues there are two rules of one match; the card
- * takes the one of the better priority, so no frame is lost and none arrives twice.
+ * A flow that the card steers.  While it changes queues, or processes, there are two rules of one
+ * match; the card takes the one of the better priority, so no frame is lost and none arrives twice.
  */
 struct mlx5_rule {
 	struct list link; /* of one of port->rules */
@@ -61,7 +61,8 @@ struct mlx5_rule {
 	uint32_t tag;	       /* of its frames; 0: none */
 	unsigned wide;	       /* flows of other keys that have their frames by it */
 	bool own;	       /* a flow has its key */
-	bool second;	       /* has the second one of the two priorities of its kind */
+	unsigned nth;	       /* of the priorities of its kind */
+	bool taken;	       /* from another process, which may still have a rule */
 };
 
 /* A 3-tuple with several receivers, all of one queue; see mlx5_share.c. */
@@ -202,6 +203,7 @@ int mlx5_add_wide(struct port_queue *base, const struct flow_key *key);
 int mlx5_del_flow(struct port_queue *base, const struct flow_key *key);
 int mlx5_move_flow(struct port_queue *base, const struct flow_key *key);
 int mlx5_take_flow(struct port_queue *base, const struct flow_key *key);
+bool mlx5_part_flow(struct port_queue *base, const struct flow_key *key, bool over);
 bool mlx5_flow_is_foreign(struct port *base, const struct flow_key *key);
 void mlx5_addrs_gone(struct port *base, const struct inaddr *gone, unsigned n);
 /* Removes all rules of the queue. */
@@ -242,18 +244,27 @@ struct mlx5_match {
 
 /* The key that stands for all groups of one Ethernet address, whatever the port. */
 struct flow_key mlx5_group_key(const struct flow_key *key);
+/* Priorities of a key, from 0, the best, to less than this. */
+unsigned mlx5_priorities(const struct flow_key *key);
 /* What the card matches for the key, and the tag that it gives such frames; 0: none. */
-void mlx5_match_of(const struct mlx5_port *port, const struct flow_key *key, bool second,
+void mlx5_match_of(const struct mlx5_port *port, const struct flow_key *key, unsigned nth,
 		   uint32_t tag, struct mlx5_match *match);
 
 /* ---- mlx5_claim.c ----------------------------------------------------------------------------- */
 
 /* Opens the file of claims; -1: no directory for it. */
 int mlx5_claims_open(void);
-/* holder: 0, or -EEXIST: another process has it.  A process may claim again what it has. */
-int mlx5_claim(const struct mlx5_port *port, const struct flow_key *key);
-void mlx5_unclaim(const struct mlx5_port *port, const struct flow_key *key);
-/* Has another process the claim? */
+/*
+ * lock: the right to make a rule of the nth priority.  0, or -EEXIST: another process has it.  A
+ * process may claim again what it has.
+ */
+int mlx5_claim(const struct mlx5_port *port, const struct flow_key *key, unsigned nth);
+void mlx5_unclaim(const struct mlx5_port *port, const struct flow_key *key, unsigned nth);
+/* Has another process a claim, of any priority? */
 bool mlx5_is_claimed(const struct mlx5_port *port, const struct flow_key *key);
+/* lock: this process has taken the flow, and made its rule; or it has it no more. */
+void mlx5_claim_taken(const struct mlx5_port *port, const struct flow_key *key, bool taken);
+/* Has another process taken it? */
+bool mlx5_is_taken(const struct mlx5_port *port, const struct flow_key *key);
 
 #endif

@@ -200,6 +200,7 @@ static const struct port_ops mlx5_ops = {
 	.moderate = mlx5_moderate,
 	.move_flow = mlx5_move_flow,
 	.open_queue = mlx5_open_queue,
+	.part_flow = mlx5_part_flow,
 	.rx_burst = mlx5_rx_burst,
 	.service = mlx5_service,
 	.settle = mlx5_settle,

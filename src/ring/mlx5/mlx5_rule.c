@@ -3,14 +3,25 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "ring/flow.h"
 #include "ring/mlx5/mlx5_internal.h"
 
 /*
  * Priorities, best first.  The card has no order by length of the match, so a connection must have
- * a better one than the listener that it came by.  Each kind has two: see mlx5_rule_move().
+ * a better one than the listener that it came by.  Each kind has two, for mlx5_rule_move(); a
+ * connection more, because several processes may have had it that still have a rule.
  */
+#define PRIORITIES_EXACT 4
+#define PRIORITIES_OPEN 2
 #define PRIORITY_EXACT 0
-#define PRIORITY_OPEN 2
+#define PRIORITY_OPEN (PRIORITY_EXACT + PRIORITIES_EXACT)
+
+_Static_assert(PRIORITY_OPEN + PRIORITIES_OPEN <= 8, "no kernel has fewer");
+
+unsigned mlx5_priorities(const struct flow_key *key)
+{
+	return flow_key_is_exact(key) ? PRIORITIES_EXACT : PRIORITIES_OPEN;
+}
 
 static void append(struct mlx5_match *match, const void *spec, size_t size)
 {
@@ -61,7 +72,7 @@ static void append_ip6(struct mlx5_match *match, const struct flow_key *key)
 	append(match, &ip, sizeof(ip));
 }
 
-void mlx5_match_of(const struct mlx5_port *port, const struct flow_key *key, bool second,
+void mlx5_match_of(const struct mlx5_port *port, const struct flow_key *key, unsigned nth,
 		   uint32_t tag, struct mlx5_match *match)
 {
 	struct ibv_flow_spec_action_tag action = {
@@ -75,7 +86,7 @@ void mlx5_match_of(const struct mlx5_port *port, const struct flow_key *key, boo
 	*match = (struct mlx5_match){
 		.attr = {.type = IBV_FLOW_ATTR_NORMAL,
 			 .size = sizeof(match->attr),
-			 .priority = (uint16_t)((exact ? PRIORITY_EXACT : PRIORITY_OPEN) + second),
+			 .priority = (uint16_t)((exact ? PRIORITY_EXACT : PRIORITY_OPEN) + nth),
 			 .port = port->name.port}};
 	if (addr_is_multicast(&key->local))
 		addr_multicast_mac(&key->local, eth.val.dst_mac);

@@ -172,6 +172,7 @@ static const struct port_ops team_ops = {
 	.moderate = team_moderate,
 	.move_flow = team_move_flow,
 	.open_queue = team_open_queue,
+	.part_flow = port_parts_at_once,
 	.rx_burst = team_rx_burst,
 	.service = team_service,
 	.settle = team_settle,

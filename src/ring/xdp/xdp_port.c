@@ -72,6 +72,7 @@ static const struct port_ops xdp_ops = {
 	.moderate = port_moderates_nothing,
 	.move_flow = xdp_move_flow,
 	.open_queue = xdp_open_queue,
+	.part_flow = port_parts_at_once,
 	.rx_burst = xdp_rx_burst,
 	.service = xdp_service,
 	.settle = xdp_settle,

@@ -11,7 +11,17 @@ struct quarantine {
 	quarantine_fn forward; /* NULL: late frames are dropped */
 	uint64_t channel, id;
 	unsigned forwarded;
+	bool steered; /* the port still brings all frames here: see ring_flow_part() */
+	nsec_t until, pause;
 };
+
+#define FIRST_LOOK NSEC_PER_MSEC /* whether another process has the flow; doubles each time */
+
+static void look_who_has_it(struct quarantine *quarantine, bool over)
+{
+	if (quarantine->steered)
+		quarantine->steered = !ring_flow_parted(quarantine->ring, &quarantine->flow, over);
+}
 
 static enum drop quarantine_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt,
 				    nsec_t now)
@@ -25,15 +35,29 @@ static enum drop quarantine_deliver(struct ring *ring, struct flow *flow, struct
 		return DROP_SOCK_EXPORTED;
 	quarantine->forwarded++;
 	pkt_free(pkt);
+	look_who_has_it(quarantine, false);
 	return DROP_NONE;
 }
 
-static void quarantine_over(struct timer *timer, nsec_t now)
+static void arm(struct quarantine *quarantine, nsec_t now)
+{
+	nsec_t look = now + quarantine->pause;
+
+	quarantine->pause *= 2;
+	ring_arm(quarantine->ring, &quarantine->timer,
+		 quarantine->steered && look < quarantine->until ? look : quarantine->until);
+}
+
+static void quarantine_timer(struct timer *timer, nsec_t now)
 {
 	struct quarantine *quarantine = container_of(timer, struct quarantine, timer);
 	struct ring *ring = quarantine->ring;
 
-	(void)now;
+	look_who_has_it(quarantine, now >= quarantine->until);
+	if (now < quarantine->until) {
+		arm(quarantine, now);
+		return;
+	}
 	ring_flow_del(ring, &quarantine->flow);
 	mem_free(quarantine);
 	ring_put(ring);
@@ -47,7 +71,8 @@ struct quarantine *quarantine_create(struct ring *ring)
 		return NULL;
 	quarantine->ring = ring;
 	quarantine->flow.deliver = quarantine_deliver;
-	timer_init(&quarantine->timer, quarantine_over);
+	quarantine->pause = FIRST_LOOK;
+	timer_init(&quarantine->timer, quarantine_timer);
 	return quarantine;
 }
 
@@ -67,8 +92,10 @@ void quarantine_forward(struct quarantine *quarantine, quarantine_fn forward, ui
 void quarantine_begin(struct quarantine *quarantine, struct flow *flow)
 {
 	ring_get(quarantine->ring);
-	ring_flow_part(quarantine->ring, flow, &quarantine->flow);
-	ring_arm(quarantine->ring, &quarantine->timer, clock_now() + QUARANTINE_TIME);
+	quarantine->steered = ring_flow_part(quarantine->ring, flow, &quarantine->flow);
+	look_who_has_it(quarantine, false);
+	quarantine->until = clock_now() + QUARANTINE_TIME;
+	arm(quarantine, clock_now());
 }
 
 bool quarantine_replace(struct ring *ring, struct flow *flow, nsec_t time)
@@ -79,6 +106,7 @@ bool quarantine_replace(struct ring *ring, struct flow *flow, nsec_t time)
 		return false;
 	ring_get(ring);
 	ring_flow_replace(ring, flow, &quarantine->flow);
-	ring_arm(ring, &quarantine->timer, clock_now() + time);
+	quarantine->until = clock_now() + time;
+	arm(quarantine, clock_now());
 	return true;
 }

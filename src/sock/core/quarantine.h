@@ -33,7 +33,8 @@ void quarantine_forward(struct quarantine *quarantine, quarantine_fn forward, ui
 			uint64_t id);
 /*
  * Replaces flow, which is listed on the ring, for QUARANTINE_TIME.  The port goes on steering
- * the frames of flow here until another ring takes it.
+ * the frames of flow here until another ring takes it; of a card, until this ring sees that
+ * another process has a rule for it, or for QUARANTINE_TIME.
  */
 void quarantine_begin(struct quarantine *quarantine, struct flow *flow);
 

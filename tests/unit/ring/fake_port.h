@@ -316,6 +316,7 @@ static const struct port_ops fake_ops = {
 	.moderate = fake_moderate,
 	.move_flow = fake_move_flow,
 	.open_queue = fake_open_queue,
+	.part_flow = port_parts_at_once,
 	.rx_burst = fake_rx_burst,
 	.service = fake_service,
 	.settle = fake_settle,

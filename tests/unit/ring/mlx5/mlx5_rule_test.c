@@ -105,7 +105,7 @@ static void test_a_receiver_of_ip6(void **state)
 	check_ip6(&match, &at, &key);
 	check_ports(&match, &at, IBV_FLOW_SPEC_UDP, &key);
 	assert_int_equal(match.attr.num_of_specs, 3);
-	assert_int_equal(match.attr.priority, 3); /* after all connections */
+	assert_int_equal(match.attr.priority, 5); /* after all connections */
 }
 
 static void test_a_receiver_of_ip4(void **state)

@@ -127,12 +127,115 @@ static void test_what_cannot_be_forwarded_is_dropped(void **state)
 	assert_int_equal(forwarded, 1);
 }
 
+/* ---- ports whose entry stays when another process takes the flow ------------------------- */
+
+static unsigned looks, looks_over;
+static bool is_elsewhere;
+
+static bool part_flow(struct port_queue *q, const struct flow_key *key, bool over)
+{
+	assert_ptr_equal(q, ring->q);
+	assert_true(flow_key_eq(key, &flow.key));
+	looks++;
+	looks_over += over;
+	return is_elsewhere || over;
+}
+
+/* The ring's port has an entry for each process. */
+static void part_from_it(void)
+{
+	static struct port_ops ops;
+	struct quarantine *quarantine = quarantine_create(ring);
+
+	ops = *ring->ops;
+	ops.part_flow = part_flow;
+	ring->ops = &ops;
+	looks = looks_over = 0;
+	is_elsewhere = false;
+	quarantine_forward(quarantine, forward, 5, 7);
+	quarantine_begin(quarantine, &flow);
+	assert_int_equal(looks, 1);
+}
+
+static void let_pass(nsec_t time)
+{
+	ring->now = clock_now() + time;
+	wheel_run(&ring->wheel, ring->now);
+}
+
+static void test_the_entry_goes_when_another_process_has_the_flow(void **state)
+{
+	(void)state;
+	part_from_it();
+	let_pass(QUARANTINE_TIME / 4);
+	assert_true(looks > 1);
+	is_elsewhere = true;
+	let_pass(QUARANTINE_TIME / 2);
+	looks = 0;
+	assert_int_equal(arrive(), DROP_NONE); /* late */
+	let_pass(2 * QUARANTINE_TIME);
+	assert_int_equal(looks, 0);
+	assert_int_equal(looks_over, 0);
+}
+
+static void test_a_late_frame_is_a_reason_to_look(void **state)
+{
+	(void)state;
+	part_from_it();
+	is_elsewhere = true;
+	assert_int_equal(arrive(), DROP_NONE);
+	assert_int_equal(looks, 2);
+	assert_int_equal(arrive(), DROP_NONE);
+	assert_int_equal(looks, 2);
+}
+
+static void test_the_entry_goes_in_any_case_at_the_end(void **state)
+{
+	(void)state;
+	part_from_it();
+	let_pass(2 * QUARANTINE_TIME);
+	assert_int_equal(looks_over, 1);
+}
+
+static void test_a_flow_that_came_back_keeps_the_entry(void **state)
+{
+	(void)state;
+	part_from_it();
+	assert_int_equal(ring_flow_take(ring, &flow), 0);
+	let_pass(2 * QUARANTINE_TIME);
+	assert_int_equal(looks, 1);
+	assert_int_equal(arrive(), DROP_NONE);
+	assert_int_equal(delivered, 1);
+}
+
+static void test_where_processes_share_entries_nobody_looks(void **state)
+{
+	struct quarantine *quarantine = quarantine_create(ring);
+	static struct port_ops ops;
+
+	(void)state;
+	ops = *ring->ops;
+	ops.part_flow = part_flow;
+	ring->ops = &ops;
+	port->can.shared_steering = true;
+	looks = 0;
+	quarantine_begin(quarantine, &flow);
+	assert_int_equal(arrive(), DROP_SOCK_EXPORTED);
+	let_pass(2 * QUARANTINE_TIME);
+	assert_int_equal(looks, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 static const struct CMUnitTest tests[] = {
 	TEST(test_late_frames_are_dropped),
 	TEST(test_without_memory_the_flow_stays),
 	TEST(test_so_many_are_forwarded_and_no_more),
 	TEST(test_what_cannot_be_forwarded_is_dropped),
+	TEST(test_the_entry_goes_when_another_process_has_the_flow),
+	TEST(test_a_late_frame_is_a_reason_to_look),
+	TEST(test_the_entry_goes_in_any_case_at_the_end),
+	TEST(test_a_flow_that_came_back_keeps_the_entry),
+	TEST(test_where_processes_share_entries_nobody_looks),
 };
 
 VMA_TEST_MAIN("quarantine", tests, NULL, NULL)
