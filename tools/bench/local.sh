@@ -162,13 +162,14 @@ pair() {
 }
 
 measure_four() {
-	local both=$cpu_server,$cpu_client cpu_server cpu_client
+	local both=$cpu_server,$cpu_client cpu_server cpu_client first
 
 	cpu_server=$both cpu_client=$both
 	vma_env=(VMA_TRACELEVEL=warn VMA_LOCAL=1)
 	pair "$1" 6379 > $log.rate &
+	first=$!
 	pair "$1" 6380 > $log.other
-	wait $!
+	wait $first
 	cat $log.{6379,6380}.server > $log.server
 	cat $log.{6379,6380}.client > $log.client
 	awk '{ sum += $1 } END { if (NR == 2) printf "%.0f\n", sum }' $log.rate $log.other
