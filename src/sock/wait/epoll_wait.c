@@ -100,6 +100,7 @@ static int take_snapshot(struct wait *w, nsec_t now)
 	w->gen = ep->rings_gen;
 	w->twins = ep->twins;
 	w->rings.n = ep->rings.n;
+	w->rings.beside = ep->rings.beside;
 	for (unsigned i = 0; i < ep->rings.n; i++)
 		w->rings.rings[i] = ep->rings.rings[i];
 	w->n_nested = 0;
@@ -113,7 +114,7 @@ static int take_snapshot(struct wait *w, nsec_t now)
 }
 
 /* Does it wait for processes of this host, and not for ever? */
-static void set_beside(struct wait *w)
+static inline void set_beside(struct wait *w)
 {
 	w->spin.beside = params.select_poll >= 0 && ring_set_is_beside(&w->rings);
 }

@@ -10,8 +10,10 @@ void ring_set_add(struct ring_set *set, struct ring *ring)
 		if (set->rings[i] == ring)
 			return;
 	}
-	if (set->n < SOCK_RINGS_MAX)
-		set->rings[set->n++] = ring;
+	if (set->n == SOCK_RINGS_MAX)
+		return;
+	set->beside = ring_set_is_beside(set) || ring_is_beside(ring);
+	set->rings[set->n++] = ring;
 }
 
 void ring_set_add_sock(struct ring_set *set, const struct sock *sk)
@@ -21,15 +23,6 @@ void ring_set_add_sock(struct ring_set *set, const struct sock *sk)
 
 	for (unsigned i = 0; i < n; i++)
 		ring_set_add(set, rings[i]);
-}
-
-bool ring_set_is_beside(const struct ring_set *set)
-{
-	for (unsigned i = 0; i < set->n; i++) {
-		if (ring_is_beside(set->rings[i]))
-			return true;
-	}
-	return false;
 }
 
 int ring_set_poll(const struct ring_set *set)

@@ -15,6 +15,7 @@
 
 struct ring_set {
 	unsigned n;
+	bool beside; /* if n is not 0: one of them brings what processes of this host send */
 	struct ring *rings[SOCK_RINGS_MAX]; /* the internal thread polls the others */
 };
 
@@ -27,7 +28,10 @@ static inline bool ring_is_beside(const struct ring *ring)
 	return ring_interface(ring) == PORT_LOCAL_IFINDEX;
 }
 
-bool ring_set_is_beside(const struct ring_set *set);
+static inline bool ring_set_is_beside(const struct ring_set *set)
+{
+	return set->n && set->beside;
+}
 
 /* One round on each ring; the number of frames. */
 int ring_set_poll(const struct ring_set *set);

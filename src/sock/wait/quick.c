@@ -7,6 +7,8 @@
 #include "base/param.h"
 #include "sock/wait/spin.h"
 
+__thread bool quick_nothing __attribute__((tls_model("initial-exec")));
+
 static unsigned most_looks(void)
 {
 	if (params.rx_poll_yield)

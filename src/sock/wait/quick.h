@@ -17,6 +17,12 @@
 #include "sock/core/kind.h"
 
 /*
+ * app: the last receive of this thread by a quick way has found nothing, and lacks nothing else; the call that it
+ * is left to takes that back.
+ */
+extern __thread bool quick_nothing __attribute__((tls_model("initial-exec")));
+
+/*
  * A receive that has found nothing at once looks again up to so many times, the ring released in between, before
  * it waits by the loop of wait.h.  A look takes some 20 ns and touches one cache line of the peer's, a round of
  * that loop several and ten times as long: so a peer that answers within three microseconds is heard sooner.
@@ -118,6 +124,7 @@ QUICK_INLINE ssize_t quick_recv_mode(int fd, void *buf, size_t len, int flags,
 		return -1;
 	}
 	ring_release_clean(ring, mode);
+	quick_nothing = n == QUICK_NOTHING;
 other:
 	return from ? sock_hooks.recvfrom(fd, buf, len, flags, from, from_len)
 		    : sock_hooks.recv(fd, buf, len, flags);
@@ -202,7 +209,10 @@ QUICK_INLINE ssize_t quick_look_mode(struct sock_ref ref, struct msghdr *msg, in
 				       is_ready, recv_at_once);                                  \
 	}
 
-/* PREFIX_look_MODE, and PREFIX_recvmsg_MODE, which looks, and then calls the receive OTHER_MODE. */
+/*
+ * PREFIX_look_MODE, and PREFIX_recvmsg_MODE, which looks if the quick way has found nothing, and then calls the
+ * receive OTHER_MODE.
+ */
 #define QUICK_LOOK(prefix, name, mode, tells, other)                                          \
 	static __attribute__((noinline))                                                      \
 	ssize_t prefix##_look_##name(struct sock_ref ref, struct msghdr *msg, int flags)      \
@@ -211,8 +221,12 @@ QUICK_INLINE ssize_t quick_look_mode(struct sock_ref ref, struct msghdr *msg, in
 	}                                                                                     \
 	ssize_t prefix##_recvmsg_##name(struct sock_ref ref, struct msghdr *msg, int flags)   \
 	{                                                                                     \
-		ssize_t n = prefix##_look_##name(ref, msg, flags);                            \
+		ssize_t n;                                                                    \
                                                                                               \
+		if (!quick_nothing)                                                           \
+			return other##_##name(ref, msg, flags);                               \
+		quick_nothing = false;                                                        \
+		n = prefix##_look_##name(ref, msg, flags);                                    \
 		return n >= 0 || n == -EINTR ? n : other##_##name(ref, msg, flags);           \
 	}
 

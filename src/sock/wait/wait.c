@@ -40,6 +40,9 @@ static void begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, 
 	wait->polls = params.rx_poll ? params.rx_poll : 1;
 	wait->deadline = timeout ? clock_now() + timeout : NSEC_NEVER;
 	spin_start(&wait->spin);
+	/* Pairs with sock_set_home(); where the socket goes later makes little difference. */
+	wait->spin.beside = wait->polls > 0 &&
+			    ring_is_beside(__atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE));
 	cleanup_push(&wait->undo, cancelled, wait);
 	busy_unlock();
 }
@@ -199,7 +202,6 @@ static int next(struct sock_wait *wait)
 	}
 	if (ring_queue(home) && wait->polls > 0 && !spin_is_crowded(&wait->spin)) {
 		wait->polls--;
-		wait->spin.beside = ring_is_beside(home);
 		spin_round(&wait->spin, now);
 		return 0;
 	}

@@ -100,6 +100,7 @@ static void test_a_name_and_flags_are_told(void **state)
 	arriving = write_bytes;
 	looked = 0;
 	arrive_at = 1;
+	quick_nothing = true;
 	assert_int_equal(sock_ops_of(&so->sk)->recv(sock_ref_of(so), &msg, 0), 3);
 	assert_int_equal(looked, 1);
 	assert_int_equal(msg.msg_namelen, 0);
@@ -171,6 +172,42 @@ static void test_a_thread_that_shares_its_core_does_not_look(void **state)
 	looks_are(0, 0);
 }
 
+static unsigned recvs; /* that were left to the other way */
+
+static ssize_t other_recv(int fd, void *buf, size_t len, int flags)
+{
+	(void)fd;
+	(void)buf;
+	(void)len;
+	(void)flags;
+	recvs++;
+	return -1;
+}
+
+/* Only what the quick way has found quiet is worth a look, and once. */
+static void test_the_quick_way_tells_whether_to_look(void **state)
+{
+	const struct sock_ops *ops = sock_ops_of(&so->sk);
+	struct iovec iov = {text, sizeof(text)};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	(void)state;
+	sock_hooks.recv = other_recv;
+	so->rcvtimeo = 1;
+	assert_int_equal(ops->quick_recv(7, text, sizeof(text), 0, sock_ref_of(so)), -1);
+	assert_true(quick_nothing);
+	looked = 0;
+	assert_int_equal(ops->recv(sock_ref_of(so), &msg, 0), -EAGAIN);
+	assert_int_equal(looked, QUICK_LOOKS);
+	assert_int_equal(ops->recv(sock_ref_of(so), &msg, 0), -EAGAIN);
+	assert_int_equal(looked, QUICK_LOOKS);
+	end_stream();
+	quick_nothing = true;
+	assert_int_equal(ops->quick_recv(7, text, sizeof(text), 0, sock_ref_of(so)), -1);
+	assert_false(quick_nothing);
+	assert_int_equal(recvs, 2);
+}
+
 /* One look, which finds that it is the other way's. */
 static void test_a_receive_of_more_is_left(void **state)
 {
@@ -192,6 +229,7 @@ static const struct CMUnitTest tests[] = {
 	EACH(test_other_rings_have_their_turn),
 	EACH(test_polls_limit_the_looks),
 	EACH(test_a_thread_that_shares_its_core_does_not_look),
+	EACH(test_the_quick_way_tells_whether_to_look),
 	EACH(test_a_receive_of_more_is_left),
 };
 

@@ -48,6 +48,7 @@ static inline ssize_t look_and_recv(struct inet_sock *at, void *buf, size_t len,
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
 	looked = series = first = 0;
+	quick_nothing = true; /* the quick way was tried */
 	spin_switches = no_switch;
 	at->rcvtimeo = 1; /* msec */
 	return sock_ops_of(&at->sk)->recv(sock_ref_of(at), &msg, flags);
