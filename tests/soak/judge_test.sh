@@ -113,6 +113,8 @@ bad '21 errors (connect), the kernel has 10' long '7,ours,errors_connect=21' '3,
 bad '5 errors (timeout), the kernel has 0' long '3,ours,errors_timeout=5' '3,kernel,errors_read=10'
 good "errors on both sides" long '7,ours,errors_read=12' '3,kernel,errors_read=10'
 good "errors of the kernel" long '3,kernel,errors_read=10'
+good "a few errors in a short run" short '3,ours,errors_timeout=5'
+bad '6 errors (timeout), the kernel has 0' short '3,ours,errors_timeout=6'
 bad '3 errors (idle), the kernel has 0' long 'add:finish pair=ours errors_idle=3'
 
 # closing first
