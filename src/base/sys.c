@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/image/sections.h"
@@ -191,4 +192,18 @@ uint64_t sys_socket_cookie(int fd)
 	socklen_t len = sizeof(cookie);
 
 	return sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0 : cookie;
+}
+
+uint64_t sys_inode_of(int fd, const char *path)
+{
+	struct stat st;
+	long rc = fd < 0 ? sys_call(SYS_stat, path, &st, 0, 0, 0, 0)
+			 : sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0);
+
+	return rc ? 0 : st.st_ino;
+}
+
+uint64_t sys_network_namespace(void)
+{
+	return sys_inode_of(-1, "/proc/thread-self/ns/net");
 }

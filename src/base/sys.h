@@ -211,6 +211,10 @@ int sys_read_number(const char *path, int otherwise);
 int sys_read_nth_number(const char *path, unsigned skip, int otherwise);
 /* SO_COOKIE: the number by which the kernel names a socket; 0: it is closed, or the kernel does not tell. */
 uint64_t sys_socket_cookie(int fd);
+/* The inode number of an open file, or of path if fd is negative; 0: unknown. */
+uint64_t sys_inode_of(int fd, const char *path);
+/* The number of the calling thread's network namespace: the inode of /proc/thread-self/ns/net; 0: unknown. */
+uint64_t sys_network_namespace(void);
 
 static inline int sys_open(const char *path, int flags, int mode)
 {
@@ -255,6 +259,19 @@ static inline int sys_gettid(void)
 static inline pid_t sys_getpid(void)
 {
 	return (pid_t)sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+/*
+ * Is the caller the first process that asks for *first, of those that have forked each other since?  *first is 0
+ * at first.  For what a process does once, and those that it forks need not do again.
+ */
+static inline bool sys_is_first(pid_t *first)
+{
+	pid_t self = sys_getpid();
+
+	if (!*first)
+		*first = self;
+	return *first == self;
 }
 
 static inline uid_t sys_geteuid(void)

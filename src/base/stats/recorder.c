@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/log.h"
@@ -150,10 +149,8 @@ static void sweep(void)
 {
 	struct left all[DEAD_MAX];
 	unsigned n = 0, told = 0; /* of those that remain */
-	bool quick = own.swept && own.swept != own.pid;
+	bool quick = !sys_is_first(&own.swept);
 	long last = last_segment();
-
-	own.swept = own.pid;
 
 	for (int i = 0; i <= last; i++) {
 		if (left_behind(i, &all[n], quick) && ++n == DEAD_MAX)
@@ -172,13 +169,7 @@ void recorder_in_namespace(uint64_t inode)
 
 static uint32_t network_namespace(void)
 {
-	struct stat st;
-
-	if (own.netns)
-		return own.netns;
-	if (sys_call(SYS_newfstatat, AT_FDCWD, "/proc/thread-self/ns/net", &st, 0, 0, 0))
-		return 0;
-	return (uint32_t)st.st_ino;
+	return own.netns ?: (uint32_t)sys_network_namespace();
 }
 
 /*

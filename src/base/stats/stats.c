@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -53,16 +52,6 @@ bool stats_wanted(void)
 }
 
 /* ---- making the page ---------------------------------------------------------------- */
-
-/* The inode number of an open file, or of path if fd is negative; 0: unknown. */
-static uint64_t inode_of(int fd, const char *path)
-{
-	struct stat st;
-	long rc = fd < 0 ? sys_call(SYS_stat, path, &st, 0, 0, 0, 0)
-			 : sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0);
-
-	return rc ? 0 : st.st_ino;
-}
 
 /* The descriptor of sealed memory that is mapped at *page, or -errno. */
 static int make_memory(size_t size, struct stats_page **page)
@@ -152,7 +141,7 @@ static void remove_all_dead(uint64_t namespace)
 static int tell_place(const char *path)
 {
 	struct stats_place place = {.pid = (uint32_t)sys_getpid(),
-				    .namespace = inode_of(-1, "/proc/self/ns/pid"),
+				    .namespace = sys_inode_of(-1, "/proc/self/ns/pid"),
 				    .fd = (uint32_t)own.fd};
 	char text[STATS_PLACE_SIZE];
 	int len = snprintf(text, sizeof(text), STATS_PLACE_FORMAT, place.pid, place.namespace,
@@ -161,10 +150,8 @@ static int tell_place(const char *path)
 
 	remove_earlier(path, place.namespace);
 	/* A forked process leaves it to its parent: many may be forked, and many files may be there. */
-	if (!own.swept || own.swept == own.pid) {
-		own.swept = own.pid;
+	if (sys_is_first(&own.swept))
 		remove_all_dead(place.namespace);
-	}
 	fd = sys_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return fd;
@@ -292,7 +279,7 @@ static int suits(const struct stats_sock *slot, int fd, enum stats_state state)
 		return 4; /* the descriptor is another socket now */
 	if (slot->state == STATS_FREE)
 		return 3;
-	if (slot->state == STATS_LEFT && inode_of(slot->fd, NULL) != slot->inode)
+	if (slot->state == STATS_LEFT && sys_inode_of(slot->fd, NULL) != slot->inode)
 		return 2;
 	return slot->state == STATS_LEFT && state == STATS_OURS ? 1 : 0;
 }
@@ -319,7 +306,7 @@ unsigned stats_slot_take(int fd, enum stats_state state)
 	if (stats_latency(best))
 		memset(stats_latency(best), 0, sizeof(struct stats_latency));
 	slot->fd = fd;
-	slot->inode = state == STATS_LEFT ? inode_of(fd, NULL) : 0;
+	slot->inode = state == STATS_LEFT ? sys_inode_of(fd, NULL) : 0;
 	slot->state = state;
 	slot->accelerated = state == STATS_OURS;
 	slot->verdict[0] = '\0';
@@ -333,7 +320,7 @@ void stats_slots_identify(void)
 		struct stats_sock *slot = stats_slot(i);
 
 		if (slot->state == STATS_OURS && !slot->inode)
-			stats_set(&slot->inode, inode_of(slot->fd, NULL));
+			stats_set(&slot->inode, sys_inode_of(slot->fd, NULL));
 	}
 }
 
@@ -352,7 +339,7 @@ void stats_slot_tell(unsigned number, enum stats_state state, bool accelerated, 
 
 	slot_change(slot);
 	if (state == STATS_LEFT && !slot->inode)
-		slot->inode = inode_of(slot->fd, NULL);
+		slot->inode = sys_inode_of(slot->fd, NULL);
 	slot->state = state;
 	slot->accelerated = accelerated;
 	snprintf(slot->verdict, sizeof(slot->verdict), "%s", verdict);

@@ -13,7 +13,6 @@
 #include <netlink/attr.h>
 #include <netlink/msg.h>
 #include <pthread.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -314,15 +313,14 @@ bool netlink_is_of(int fd)
  */
 static void find_inode(uint64_t cookie)
 {
-	struct stat st = {0};
+	uint64_t inode;
 
 	if (cookie && cookie == nl.named)
 		return;
-	if (sys_call(SYS_stat, "/proc/thread-self/ns/net", &st, 0, 0, 0, 0))
-		st.st_ino = 0;
-	nl.named = st.st_ino ? cookie : 0;
+	inode = sys_network_namespace();
+	nl.named = inode ? cookie : 0;
 	/* Read by netlink_namespace(); nothing is ordered by it. */
-	__atomic_store_n(&nl.inode, st.st_ino, __ATOMIC_RELAXED);
+	__atomic_store_n(&nl.inode, inode, __ATOMIC_RELAXED);
 }
 
 uint64_t netlink_namespace(void)

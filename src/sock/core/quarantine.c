@@ -48,6 +48,14 @@ static void arm(struct quarantine *quarantine, nsec_t now)
 		 quarantine->steered && look < quarantine->until ? look : quarantine->until);
 }
 
+static void begin_time(struct quarantine *quarantine, nsec_t time)
+{
+	nsec_t now = clock_now();
+
+	quarantine->until = now + time;
+	arm(quarantine, now);
+}
+
 static void quarantine_timer(struct timer *timer, nsec_t now)
 {
 	struct quarantine *quarantine = container_of(timer, struct quarantine, timer);
@@ -94,8 +102,7 @@ void quarantine_begin(struct quarantine *quarantine, struct flow *flow)
 	ring_get(quarantine->ring);
 	quarantine->steered = ring_flow_part(quarantine->ring, flow, &quarantine->flow);
 	look_who_has_it(quarantine, false);
-	quarantine->until = clock_now() + QUARANTINE_TIME;
-	arm(quarantine, clock_now());
+	begin_time(quarantine, QUARANTINE_TIME);
 }
 
 bool quarantine_replace(struct ring *ring, struct flow *flow, nsec_t time)
@@ -106,7 +113,6 @@ bool quarantine_replace(struct ring *ring, struct flow *flow, nsec_t time)
 		return false;
 	ring_get(ring);
 	ring_flow_replace(ring, flow, &quarantine->flow);
-	quarantine->until = clock_now() + time;
-	arm(quarantine, clock_now());
+	begin_time(quarantine, time);
 	return true;
 }

@@ -271,28 +271,12 @@ static int open_locked(int parent, const char *name)
 	return fd;
 }
 
-/* A forked process leaves it to its parent. */
-static bool must_sweep(void)
-{
-	return !sweeper || sweeper == sys_getpid();
-}
-
-/* That of netlink.h, or before it is open, of the calling thread.  0: unknown. */
-static uint64_t network_namespace(void)
-{
-	uint64_t inode = netlink_namespace();
-	struct stat st = {0};
-
-	if (inode || sys_call(SYS_stat, "/proc/thread-self/ns/net", &st, 0, 0, 0, 0))
-		return inode;
-	return st.st_ino;
-}
-
 /* Each network namespace has a directory of its own. */
 static int open_for_namespace(const char *base)
 {
 	char name[NAME_MAX_OURS];
-	uint64_t inode = network_namespace();
+	uint64_t inode = netlink_namespace()
+				 ?: sys_network_namespace(); /* not open yet: the caller's */
 	int parent, fd;
 
 	if (!inode)
@@ -302,7 +286,7 @@ static int open_for_namespace(const char *base)
 		return parent;
 	snprintf(name, sizeof(name), OF_NAMESPACE "%llu", (unsigned long long)inode);
 	fd = open_locked(parent, name);
-	if (fd >= 0 && must_sweep())
+	if (fd >= 0 && sys_is_first(&sweeper))
 		each_name(parent, sweep_namespace, name);
 	sys_close(parent);
 	return fd < 0 ? fd : sys_fd_hide(fd);
@@ -347,10 +331,8 @@ int local_dir_open(const char *base, bool (*dead)(uint64_t process))
 		return rc;
 	dir = rc;
 	begin_watch();
-	if (must_sweep()) {
-		sweeper = sys_getpid();
+	if (sys_is_first(&sweeper)) /* a forked process leaves it to its parent */
 		each_name(dir, sweep_place, &sweep);
-	}
 	return 0;
 }
 

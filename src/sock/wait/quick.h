@@ -10,10 +10,10 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "base/user.h"
+#include "net/addr.h"
 #include "sock/core/kind.h"
 
 /*
@@ -166,10 +166,10 @@ QUICK_INLINE ssize_t quick_look_mode(struct sock_ref ref, struct msghdr *msg, in
 	if (!tells) {
 		msg->msg_namelen = 0;
 	} else if (asks) {
-		socklen_t size = msg->msg_namelen < sizeof(from) ? msg->msg_namelen : sizeof(from);
+		struct endpoint sender = {.addr = addr_v4(from.sin_addr.s_addr),
+					  .port = from.sin_port};
 
-		memcpy(msg->msg_name, &from, size);
-		msg->msg_namelen = sizeof(from);
+		endpoint_to_sockaddr(&sender, AF_INET, msg->msg_name, &msg->msg_namelen);
 	}
 	return n;
 }
