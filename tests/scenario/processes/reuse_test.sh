@@ -116,8 +116,14 @@ all_ours() {
 	ask "$1" "$2" $senders 1 && grep -qx "missing 0" "$netns_tmp/asked" && past_the_kernel
 }
 
-all_of_them_answered() {
-	ask "$1" "$2" 1024 1 && grep -qx "missing 0" "$netns_tmp/asked"
+# Two requests of each sender, and all of them reached the kernel: no socket is accelerated any more.
+kernel_answers_all() {
+	local counter=UdpInDatagrams before
+
+	[[ $1 == udp ]] || counter=TcpPassiveOpens
+	before=$(netns_counters s $counter)
+	ask "$1" "$2" 1024 1 && grep -qx "missing 0" "$netns_tmp/asked" &&
+		(($(netns_counters s $counter) - before == 2048))
 }
 
 # All at the same time: the first one to bind is still opening the interface when the others bind.
@@ -218,7 +224,7 @@ vma_env=(VMA_TRACELEVEL=warn)
 for proto in udp tcp; do
 	check "$proto: 70 sockets" serve 0 $proto 7007 reuseport 35 2
 	# Packets in transit when the last of them falls back to the kernel may be lost.
-	await 30 all_of_them_answered $proto 7007
+	check "$proto: ... the kernel serves them" await 30 kernel_answers_all $proto 7007
 	ask $proto 7007 1024
 	check "$proto: ... all of them answer" answered_by 60
 	end_all
