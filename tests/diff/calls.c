@@ -708,10 +708,9 @@ static void syn_count(void)
 	socklen_t len = sizeof(info);
 	long began;
 
-	MUST(system("ip neigh replace 10.9.0.66 lladdr 02:00:00:00:00:66 dev v0"));
 	set_int(fd, IPPROTO_TCP, TCP_SYNCNT, 1);
 	began = now_ms();
-	do_connect("nobody there", fd, addr_of("10.9.0.66", port(0)));
+	do_connect("nobody there", fd, nobody_addr());
 	/* after 1 s; the kernel gives up after 2 more */
 	not_before("no answer", began, 2900);
 	MUST(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len));

@@ -124,9 +124,8 @@ struct sockaddr_in server_addr(unsigned i); /* 10.9.0.2, port(i) */
 struct sockaddr_in client_addr(unsigned i); /* 10.9.0.1, port(i) */
 struct sockaddr_in any_addr(unsigned i);    /* 0.0.0.0, port(i) */
 /*
- * An address on the link that no host has. Each behaviour and each run has its own, so that no
- * earlier search for this neighbour is still running (its failure would end the next search,
- * too).
+ * An address on the link that no host has. It is a known neighbour (diff_test.sh): nothing answers,
+ * for however long.
  */
 struct sockaddr_in nobody_addr(void);
 

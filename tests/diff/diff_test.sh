@@ -83,6 +83,18 @@ with_ipv6() {
 		in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.v0.disable_ipv6=0
 		ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad
 	done
+	with_nobody "$1" fd00:9::9
+}
+
+# with_nobody MODE ADDRESS: nobody answers there, for however long.  A neighbour that has to be resolved
+# fails after three seconds, and counts for a while: all namespaces of the machine share a table of 1,024,
+# and when it is full, the kernel drops what is sent to a new one.
+with_nobody() {
+	local ns
+
+	for ns in "c$1" "s$1"; do
+		ip -n "$ns" neigh add "$2" lladdr 02:00:00:00:00:09 dev v0 nud permanent || die "no neighbour $2"
+	done
 }
 
 # prepare MODE SUITE: its namespaces.
@@ -93,6 +105,7 @@ prepare() {
 		one_host "$1" "$2"
 	else
 		netns_pair "$1"
+		with_nobody "$1" 10.9.0.9
 	fi
 	for ns in "c$1" "s$1"; do
 		# The number of answers from closed ports must not depend on earlier ones.

@@ -26,6 +26,7 @@
 
 #define CLIENT_IP "10.9.0.1"
 #define SERVER_IP "10.9.0.2"
+#define NOBODY_IP "10.9.0.9"
 #define SETTLE_MS 10000
 #define HIDDEN_MS 10000
 #define FDS 256 /* of the program: the library uses higher numbers */
@@ -249,10 +250,7 @@ struct sockaddr_in client_addr(unsigned i)
 
 struct sockaddr_in nobody_addr(void)
 {
-	char ip[INET_ADDRSTRLEN];
-
-	snprintf(ip, sizeof(ip), "10.9.0.%u", 100 + port_base / PORTS_EACH % 150);
-	return address(ip, 0);
+	return address(NOBODY_IP, 0);
 }
 
 struct sockaddr_in any_addr(unsigned i)
