@@ -25,6 +25,7 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 seconds=${3:-20} lines=${4:-4}
 NETNS_LIMIT=$((2 * seconds + 300))
+netns_judges=1
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
 . tests/soak/programs.sh
@@ -124,6 +125,8 @@ main() {
 	write_left >> $record
 	write_warnings >> $record
 	[[ -z ${SOAK_RECORD:-} ]] || cat $record >&"$SOAK_RECORD"
+	umount -l /tmp # what the verdict is noted in is below it
+	netns_conclude
 	python3 tests/soak/judge.py $record
 }
 main "$@"

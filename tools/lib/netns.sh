@@ -53,8 +53,8 @@ await() {
 }
 
 # netns_enter SCRIPT ARG...: runs SCRIPT again inside the namespaces, for at most NETNS_LIMIT
-# seconds, and exits with its status; inside, it returns. A test, NAME_test, fails unless it comes to
-# its verdict: it may end before it, with success.
+# seconds, and exits with its status; inside, it returns. A test (NAME_test, or one that sets $netns_judges)
+# fails unless it comes to its verdict: it may end before it, with success.
 netns_enter() {
 	local pid rc concluded=
 
@@ -64,7 +64,7 @@ netns_enter() {
 		return
 	fi
 	[[ $(id -u) == 0 ]] || die "needs root: it makes network namespaces (run it with sudo)"
-	[[ ${1%.sh} != *_test ]] || concluded=$(mktemp) || die "no temporary file"
+	[[ ${1%.sh} != *_test && -z ${netns_judges:-} ]] || concluded=$(mktemp) || die "no temporary file"
 	# The second setpriv ends the processes inside when the watchdog is killed, the first ends
 	# the watchdog when this shell is killed; inside, the script is process 1.
 	NETNS_INSIDE=1 NETNS_CONCLUDED=$concluded setpriv --pdeathsig KILL timeout -s KILL "${NETNS_LIMIT:-600}" \

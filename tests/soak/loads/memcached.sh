@@ -2,8 +2,14 @@
 sides=(server client both)
 needs memcached memcaslap
 
+# Its memory is full from the start: who answers more requests would fill it sooner.
 set_up() {
-	serve memcached 11211 memcached -u root -l $netns_server -p 11211 -U 0 -t 4
+	serve memcached 11211 memcached -u root -l $netns_server -p 11211 -U 0 -t 4 &&
+		netns_run "c$pair" "" bash -c "awk '
+			BEGIN {
+				for (i = 0; i < 70000; i++)
+					printf \"set fill%d 0 0 1024 noreply\\r\\n%1024s\\r\\n\", i, \"\"
+			}' > /dev/tcp/$netns_server/11211"
 }
 
 load() {
