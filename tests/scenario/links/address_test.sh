@@ -260,18 +260,24 @@ if sys.argv[1] not in ("echo", "client"):  # the peer's
 globals()["row_" + sys.argv[1]](int(sys.argv[2]))
 PY
 
-netns_pair ""
-# No ARP for the addresses of the links: frames are sent in any case.
+# The kernel's side of each row is in a pair of its own, at the same time: ck and sk.
+# No ARP for the addresses of the links: frames are sent in any case, and a neighbour that is confirmed
+# meanwhile is not among those that are counted.
 mac_of() {
 	ip -n "$1" -o link show v0 | sed -E 's#.*link/ether ([0-9a-f:]+).*#\1#'
 }
-ip -n s neigh replace $netns_client lladdr "$(mac_of c)" dev v0 nud permanent
-netns_spawn $netns_tmp/serve s "" python3 $netns_tmp/rows.py echo 7000 || die "no server"
+for pair in "" k; do
+	netns_pair "$pair"
+	ip -n "s$pair" neigh replace $netns_client lladdr "$(mac_of "c$pair")" dev v0 nud permanent
+	ip -n "c$pair" neigh replace $netns_server lladdr "$(mac_of "s$pair")" dev v0 nud permanent
+	netns_spawn $netns_tmp/serve$pair "s$pair" "" python3 $netns_tmp/rows.py echo 7000 || die "no server"
+done
 
 # row NAME WORDS: the same result with the kernel and with the library; the kernel's contains WORDS.
 row() {
-	netns_run c "" python3 $netns_tmp/rows.py "$1" 7000 > $netns_tmp/$1.kernel
+	netns_run ck "" python3 $netns_tmp/rows.py "$1" 7000 > $netns_tmp/$1.kernel &
 	netns_run c "$lib" python3 $netns_tmp/rows.py "$1" 7000 > $netns_tmp/$1
+	wait $!
 	check "$1: the kernel behaves as expected" grep -q "$2" $netns_tmp/$1.kernel || cat $netns_tmp/$1.kernel
 	check "$1: the same with the library" diff $netns_tmp/$1.kernel $netns_tmp/$1
 }
@@ -285,59 +291,71 @@ row sends "gone bound ENETUNREACH"
 row timeouts "queued ETIMEDOUT"
 row queued "all of it 40000"
 
-# What the peer receives.
+# served NAME PAIR LIB: what the peer receives; the status of its client.
 served() {
-	local log=$netns_tmp/served.$1 server client
+	local log=$netns_tmp/served.$1 server client rc=0
 
-	netns_spawn $netns_tmp/server.$1 c "$2" python3 $netns_tmp/rows.py serve "$3" || die "no server"
+	netns_spawn $netns_tmp/server.$1 "c$2" "$3" python3 $netns_tmp/rows.py serve 7100 || die "no server"
 	server=$spawned
 	mkfifo $netns_tmp/go.$1
-	(netns_exec s "" 0-1023 timeout 120 python3 $netns_tmp/rows.py client "$3" < $netns_tmp/go.$1 > "$log" 2>&1) &
+	(netns_exec "s$2" "" 0-1023 timeout 120 python3 $netns_tmp/rows.py client 7100 < $netns_tmp/go.$1 > "$log" 2>&1) &
 	client=$!
 	exec 9> $netns_tmp/go.$1
 	await 30 says "$log" lose || cat "$log"
-	ip -n c addr del $netns_client/24 dev v0
+	ip -n "c$2" addr del $netns_client/24 dev v0
 	await 30 grep -q '^gone' $netns_tmp/server.$1 || cat $netns_tmp/server.$1
 	echo >&9
 	await 30 says "$log" regain || cat "$log"
-	ip -n c addr add $netns_client/24 dev v0
+	ip -n "c$2" addr add $netns_client/24 dev v0
 	await 30 grep -q '^back' $netns_tmp/server.$1 || cat $netns_tmp/server.$1
 	echo >&9
 	exec 9>&-
-	check "the peer: the client ends" wait $client || cat "$log"
+	wait $client || rc=$?
 	netns_kill $server
+	return $rc
 }
-served kernel "" 7100
-served library "$lib" 7100
+(trap - EXIT; served kernel k "") &
+kernel=$!
+check "the peer: the client ends" served library "" "$lib" || cat $netns_tmp/served.library
+check "the peer: the kernel's, too" wait $kernel || cat $netns_tmp/served.kernel
 check "the peer: the kernel behaves as expected" grep -q "frames received meanwhile 0" $netns_tmp/served.kernel || cat $netns_tmp/served.kernel
 check "the peer: the same with the library" diff $netns_tmp/served.kernel $netns_tmp/served.library
 
-# busy LIB: 32 connections, and what remains of them.
+declare -A players
+# busy NAME PAIR LIB: 32 connections, which wait for a line when they have been judged.
 busy() {
-	local log=$netns_tmp/busy before
+	mkfifo $netns_tmp/go.busy.$1
+	(netns_exec "c$2" "$3" 0-1023 timeout 120 python3 $netns_tmp/rows.py busy 7000 < $netns_tmp/go.busy.$1 \
+		> $netns_tmp/busy.$1 2>&1) &
+	players[$1]=$!
+}
 
-	mkfifo $netns_tmp/go.busy.$2
-	(netns_exec c "$1" 0-1023 timeout 120 python3 $netns_tmp/rows.py busy 7000 < $netns_tmp/go.busy.$2 > $log 2>&1) &
-	exec 9> $netns_tmp/go.busy.$2
-	check "$2: 50 times" await 60 says $log paused || cat $log
-	check "$2: each connection continues" grep -q "go on 32 \[\]" $log || cat $log
-	check "$2: datagrams, too" grep -q "datagrams go on 1 b'x'" $log || cat $log
-	check "$2: no descriptor is left" grep -q "descriptors more 0" $log || cat $log
-	if [[ -n $1 ]]; then
-		check "$2: no address is left in the map" await 30 no_gone
+# remains NAME LIB: what remains of them.
+remains() {
+	local log=$netns_tmp/busy.$1 before
+
+	exec 9> $netns_tmp/go.busy.$1
+	check "$1: 50 times" await 60 says $log paused || cat $log
+	check "$1: each connection continues" grep -q "go on 32 \[\]" $log || cat $log
+	check "$1: datagrams, too" grep -q "datagrams go on 1 b'x'" $log || cat $log
+	check "$1: no descriptor is left" grep -q "descriptors more 0" $log || cat $log
+	if [[ -n $2 ]]; then
+		check "$1: no address is left in the map" await 30 no_gone
 		before=$(netns_counters c TcpInSegs)
 		sleep 0.3 # connections play meanwhile
-		check "$2: bypasses the kernel" test "$before" = "$(netns_counters c TcpInSegs)"
+		check "$1: bypasses the kernel" test "$before" = "$(netns_counters c TcpInSegs)"
 	fi
 	echo >&9
 	exec 9>&-
-	await 30 says $log ""
+	check "$1: they end" wait "${players[$1]}" || cat $log
 }
 
 no_gone() {
 	[[ $(bpftool map dump name gone 2> /dev/null | grep -c key) == 0 ]]
 }
 
-busy "" kernel
-[[ -z $lib ]] || busy "$lib" library
+busy kernel k ""
+[[ -z $lib ]] || busy library "" "$lib"
+remains kernel ""
+[[ -z $lib ]] || remains library "$lib"
 verdict

@@ -11,7 +11,7 @@ netns_needs_lib
 
 # Where nobody can read it, nowhere near a build, and not below /run, which the demo gets anew.
 demo=/mnt
-seconds=2
+seconds=1
 log=$netns_tmp/log
 mount -t tmpfs none $demo && mkdir -p $demo/tools/lib && cp $lib tools/demo $demo/tools/ &&
 	cp tools/lib/{netns,install}.sh $demo/tools/lib/ && chmod -R a+rX $demo || die "no copy of the demo"
@@ -61,7 +61,6 @@ breaks() {
 		chmod a+rx $demo/bin $demo/bin/sockperf || die "no other sockperf"
 }
 
-seconds=1
 breaks '[[ " $* " == *" --nonblocked "* ]]'
 check "a row of the kernel that fails" eval 'PATH=$demo/bin:$PATH shows "${as_nobody[@]}"' || cat $log
 # On a busy machine the other rows of the kernel may fail, too: each says so.
