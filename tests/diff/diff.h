@@ -197,8 +197,8 @@ void await_blocked(int tid);
 void await_zombie(int pid);
 /*
  * Is there something to read, or does it arrive within msec?  The time begins anew as long as
- * another thread of this process (the library's) has work, for which a busy machine may not yet
- * have given it a processor.
+ * another thread of this process (the library's), or an emulated card, has work, for which a busy
+ * machine may not yet have given it a processor.
  */
 bool arrives(int fd, int msec);
 /*
