@@ -242,7 +242,8 @@ static void close_channel(struct channel *ch)
 {
 	list_remove(&ch->link);
 	share_unwatch(ch);
-	if (ch->toward)
+	/* Sockets without a record are toward the parent, and without memory for one they stay so. */
+	if (ch->toward || ch == share_process.up)
 		end_at(sock_list(), ch);
 	if (share_process.up == ch)
 		share_process.up = NULL;

@@ -36,11 +36,13 @@ static void close_unnamed(struct channel *ch, const struct list *list)
 	list_for_each_safe(link, list) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 		struct sharing plain;
+		struct shared *s;
 
 		if (!channel_holds(ch, so->id) || idset_has(&ch->held, so->id))
 			continue;
 		idset_add(&ch->closed, so->id);
-		shared_unnamed(share_sink(), share_view(so, &plain), ch);
+		s = sock_is_exported(&so->sk) ? share_of(so) : NULL;
+		shared_unnamed(share_sink(), s ? s : share_view(so, &plain), ch);
 	}
 }
 
@@ -54,18 +56,20 @@ static void on_inventory_end(struct channel *ch)
 
 /* ---- acting ------------------------------------------------------------------------ */
 
-/* For the machine.  fd: as in share_sink_receive(). */
+/* For the machine, with a record of what it may change.  fd: as in share_sink_receive(). */
 static void act_on_socket(struct channel *ch, const struct message *message, struct inet_sock *so,
 			  int *fd)
 {
 	struct sharing plain;
-	bool records = message->kind == MESSAGE_EXPORT || message->kind == MESSAGE_OFFER ||
-		       message->kind == MESSAGE_JOIN;
-	struct shared *s = so && records ? share_of(so) : NULL;
+	bool begins = message->kind == MESSAGE_EXPORT || message->kind == MESSAGE_OFFER ||
+		      message->kind == MESSAGE_JOIN;
+	struct shared *s = NULL;
 
-	if (so && !records)
+	if (so && (begins || sock_is_exported(&so->sk)))
+		s = share_of(so);
+	if (so && !s && !begins)
 		s = share_view(so, &plain);
-	/* Without memory an export is refused, and the others have no effect. */
+	/* Without memory an export is refused, and an offer and a join have no effect. */
 	if (s || !so || message->kind == MESSAGE_EXPORT)
 		share_sink_receive(s, ch, message, fd);
 }
