@@ -30,19 +30,25 @@ static bool on_reroute(struct channel *ch, int *fd)
 	return share_watch(ch->fd);
 }
 
+/* One that is away gets a record: what changes in a copy is lost.  Without memory it is a copy. */
+static struct shared *view_to_change(struct inet_sock *so, struct sharing *plain)
+{
+	struct shared *s = sock_is_exported(&so->sk) ? share_of(so) : NULL;
+
+	return s ? s : share_view(so, plain);
+}
+
 /* The other end executed a program and holds only what it named: closes the rest. */
 static void close_unnamed(struct channel *ch, const struct list *list)
 {
 	list_for_each_safe(link, list) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 		struct sharing plain;
-		struct shared *s;
 
 		if (!channel_holds(ch, so->id) || idset_has(&ch->held, so->id))
 			continue;
 		idset_add(&ch->closed, so->id);
-		s = sock_is_exported(&so->sk) ? share_of(so) : NULL;
-		shared_unnamed(share_sink(), s ? s : share_view(so, &plain), ch);
+		shared_unnamed(share_sink(), view_to_change(so, &plain), ch);
 	}
 }
 
@@ -56,7 +62,7 @@ static void on_inventory_end(struct channel *ch)
 
 /* ---- acting ------------------------------------------------------------------------ */
 
-/* For the machine, with a record of what it may change.  fd: as in share_sink_receive(). */
+/* For the machine.  fd: as in share_sink_receive(). */
 static void act_on_socket(struct channel *ch, const struct message *message, struct inet_sock *so,
 			  int *fd)
 {
@@ -65,10 +71,8 @@ static void act_on_socket(struct channel *ch, const struct message *message, str
 		      message->kind == MESSAGE_JOIN;
 	struct shared *s = NULL;
 
-	if (so && (begins || sock_is_exported(&so->sk)))
-		s = share_of(so);
-	if (so && !s && !begins)
-		s = share_view(so, &plain);
+	if (so)
+		s = begins ? share_of(so) : view_to_change(so, &plain);
 	/* Without memory an export is refused, and an offer and a join have no effect. */
 	if (s || !so || message->kind == MESSAGE_EXPORT)
 		share_sink_receive(s, ch, message, fd);
