@@ -20,7 +20,8 @@
     local_udp.py early PORT HOW         sends numbers before a server is there, until the kernel sees
                                         none any more
     local_udp.py again PORT             threads that share a socket send to servers that come and go
-    local_udp.py watch PORT             the server for that; prints whether they are in order
+    local_udp.py watch PORT             the server for that; prints whether they are in order, and
+                                        stays until it is killed
     local_udp.py stop PORT
 """
 import errno
@@ -344,7 +345,8 @@ def watch(port):
     while data != b"end":
         got.append(int(data))
         data = server.recv(100)
-    print("in order" if got == list(range(got[0], got[0] + len(got))) else f"got {got}")
+    print("in order" if got == list(range(got[0], got[0] + len(got))) else f"got {got}", flush=True)
+    signal.pause()
 
 
 def main():

@@ -107,7 +107,7 @@ done
 
 # ---- a server that comes after the first datagrams
 
-# comes_late HOW: a client, and then its server.
+# comes_late HOW: a client, and then its server, $watching.
 comes_late() {
 	port=$((port + 1))
 	vma_env=(VMA_TRACELEVEL=debug VMA_LOG_FILE=$netns_tmp/log)
@@ -115,6 +115,7 @@ comes_late() {
 	netns_spawn $netns_tmp/early s "$lib" $(ends early $port $1) || die "no client: $(< $netns_tmp/early)"
 	vma_env=()
 	netns_spawn $netns_tmp/said s "$lib" $(ends watch $port) || die "no server: $(< $netns_tmp/said)"
+	watching=$spawned
 }
 has_changed() { grep -q changed $netns_tmp/early; }
 has_said() { grep -q "$1" $netns_tmp/said; }
@@ -128,6 +129,8 @@ for how in sendto connected; do
 	check "in another process" await 60 has_changed
 	check "... none overtakes another" await 60 has_said "in order"
 	check "... and then they go through shared memory" await 60 is_local
+	kill $watching
+	wait $watching
 done
 
 port=$((port + 1))
