@@ -43,9 +43,10 @@ capture() {
 	local rc=0
 
 	pid=$1
+	rm -f $file
 	"$vma" capture $pid -w $file 2> $netns_tmp/said &
 	tool=$!
-	await 30 eval 'captures || is_gone $tool' && ! is_gone $tool || { cat $netns_tmp/said; return 1; }
+	await 30 eval 'test -s $file || is_gone $tool' && ! is_gone $tool || { cat $netns_tmp/said; return 1; }
 	tell "${@:2}" || rc=1
 	kill -INT $tool
 	wait $tool || rc=1
@@ -63,7 +64,7 @@ frames() { tshark -r $file "$@" 2> $netns_tmp/why || cat $netns_tmp/why; }
 count() { frames -Y "$1" | wc -l; }
 clean() {
 	tcpdump -nvr $file > $netns_tmp/read 2>&1
-	! grep -iE 'incorrect|bad|wrong' $netns_tmp/read && ! frames -q -z expert | grep -iE 'malformed|checksum'
+	! grep -iE 'incorrect|bad (udp )?cksum|wrong' $netns_tmp/read && ! frames -q -z expert | grep -iE 'malformed|checksum'
 }
 
 # ---- datagrams, of both processes

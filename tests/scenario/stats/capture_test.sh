@@ -49,9 +49,10 @@ ends() {
 # capture FILE ARG...: in the background, until `stop`; returns when frames are captured.
 capture() {
 	ends || return
+	rm -f "$1"
 	"$vma" capture $pid -w "$@" 2> $netns_tmp/said &
 	tool=$!
-	await 30 eval 'captures || is_gone $tool' && ! is_gone $tool
+	await 30 eval "test -s $1 || is_gone $tool" && ! is_gone $tool
 }
 
 # The process has the memory of a capture.
@@ -169,9 +170,9 @@ check "a duration" await 30 is_gone $tool
 wait $tool
 check "... status" is $? 0
 ends || die "the last capture does not end"
-"$vma" capture $pid -w - -c 6 udp 2> $netns_tmp/said | tcpdump -nr - > $netns_tmp/read 2> /dev/null &
+"$vma" capture $pid -w - -c 6 udp 2> $netns_tmp/said | tcpdump -nr - > $netns_tmp/read 2> $netns_tmp/reads &
 tool=$!
-await 30 captures
+await 30 grep -q '^reading from' $netns_tmp/reads
 tell udp 10
 check "standard output" await 30 eval '(($(grep -c 10.9.0.2.7000 $netns_tmp/read) == 6))'
 wait $tool

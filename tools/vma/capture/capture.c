@@ -443,6 +443,7 @@ static int capture(struct capture *c)
 		return rc;
 	c->began = (uint64_t)clock_real();
 	pcapng_begin(c->out, "vma capture " VMA_VERSION);
+	fflush(c->out); /* who waits for the capture to begin waits for the file */
 	run(c);
 	finish(c);
 	if (lanes_are_broken(&c->lanes))
