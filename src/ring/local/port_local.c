@@ -94,7 +94,8 @@ static int local_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 	list_for_each(link, &q->lanes) {
 		struct port_local_lane *lane = lane_of(link);
 
-		notice_take(&lane->in, lane->notice, lane->arg);
+		if (notice_is_posted(&lane->in))
+			notice_take(&lane->in, lane->notice, lane->arg);
 		if (__builtin_expect(lane->looks, 0))
 			lane->look(lane->arg);
 	}

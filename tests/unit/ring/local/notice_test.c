@@ -63,6 +63,42 @@ static void test_a_notice_names_its_connection(void **state)
 	assert_int_equal(calls[7], 2);
 }
 
+static void post_many(uint32_t conn, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		notice_post(w, conn);
+}
+
+static void test_a_burst_to_one_connection_is_one_call(void **state)
+{
+	post_many(9, NOTICE_SLOTS);
+	notice_take(r, hear, NULL);
+	for (uint32_t n = 1; n < NOTICE_SLOTS; n++) {
+		memset(calls, 0, sizeof(calls));
+		post_many(9, n);
+		assert_int_equal(notice_take(r, hear, NULL), 1);
+		assert_int_equal(calls[9], 1);
+	}
+}
+
+/* At any place, also beyond those that are new. */
+static void test_another_one_in_the_burst_is_heard(void **state)
+{
+	for (uint32_t at = 0; at < NOTICE_SLOTS - 1; at++) {
+		post_many(9, NOTICE_SLOTS);
+		notice_take(r, hear, NULL);
+		memset(calls, 0, sizeof(calls));
+		post_many(9, at);
+		notice_post(w, 8);
+		post_many(9, NOTICE_SLOTS - 2 - at);
+		notice_take(r, hear, NULL);
+		assert_int_equal(calls[8], 1);
+		assert_true(calls[9]);
+		notice_post(w, 9); /* so the first one of the next round has the same slot as now */
+		notice_take(r, hear, NULL);
+	}
+}
+
 static void test_a_late_reader_misses_none(void **state)
 {
 	/* Every number of notices, and every distance of connections. */
@@ -137,6 +173,10 @@ static void test_lies_stay_inside(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_a_notice_names_its_connection, open_both, close_both),
+	cmocka_unit_test_setup_teardown(test_a_burst_to_one_connection_is_one_call, open_both,
+					close_both),
+	cmocka_unit_test_setup_teardown(test_another_one_in_the_burst_is_heard, open_both,
+					close_both),
 	cmocka_unit_test_setup_teardown(test_a_late_reader_misses_none, open_both, close_both),
 	cmocka_unit_test_setup_teardown(test_a_sleeper_is_woken_once, open_both, close_both),
 	cmocka_unit_test_setup_teardown(test_both_sides_fence_where_one_cannot_for_both, open_both,
