@@ -195,20 +195,25 @@ static inline enum tcp_filter sock_filter_state(const struct inet_sock *so)
 		       : TCP_FILTER_NONE;
 }
 
+#define FILTER_ARRIVED_FOR NSEC_PER_MSEC /* the wall clock is believed to go as ring->now */
+
 /*
  * For kinds, holder: when the packet arrived, CLOCK_REALTIME.  Without a time in its headroom: when the
- * ring was polled, which is read once for all that one poll receives.
+ * ring was polled.  The wall clock is read once in a millisecond: who sets it is heard that late.
  */
 static inline nsec_t filter_arrived(struct filter *f, const struct ring *ring,
 				    const struct pkt *pkt)
 {
 	if (pkt->flags & PKT_ARRIVAL)
 		return pkt_arrival(pkt)->real;
-	if (f->arrived_at != ring->now || !f->arrived) {
+	/* Of another ring it may be earlier than that of the reading: a huge number. */
+	if (__builtin_expect((uint64_t)(ring->now - f->arrived_at) >= FILTER_ARRIVED_FOR ||
+				     !f->arrived,
+			     0)) {
 		f->arrived_at = ring->now;
 		f->arrived = clock_real();
 	}
-	return f->arrived;
+	return f->arrived + (ring->now - f->arrived_at);
 }
 
 /* Stores an IPv4 address, whose parts are in network byte order. */
