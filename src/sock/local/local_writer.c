@@ -185,6 +185,13 @@ bool local_writers_end(struct local_udp *l)
 
 /* ---- LOCAL_ASK (lock, internal thread) ------------------------------------------------------- */
 
+/*
+ * Bytes of SO_RCVBUF that a cell counts for.  Headers and rounding take less than half of the cells of a datagram of 64
+ * bytes or more, so of those it holds as many bytes as SO_RCVBUF says; of shorter ones, a datagram for each 32 or 64
+ * bytes.  The kernel counts its own structures, too: 768 bytes or more for any datagram.
+ */
+#define CELL_COUNTS (RECORD_CELL / 2)
+
 /* A power of two cells for what SO_RCVBUF allows, and one datagram more. */
 static uint32_t cells_for(uint32_t limit)
 {
@@ -198,7 +205,7 @@ static uint32_t cells_for(uint32_t limit)
 /* holder: 0 or -errno. */
 static int open_ring(struct local_udp *l)
 {
-	uint32_t limit = inet_of(l->ref.sk)->udp.limit / RECORD_CELL, cells = cells_for(limit);
+	uint32_t limit = inet_of(l->ref.sk)->udp.limit / CELL_COUNTS, cells = cells_for(limit);
 	uint64_t size = local_records_size(cells);
 	int rc;
 

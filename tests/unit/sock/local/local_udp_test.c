@@ -193,6 +193,42 @@ static void test_a_full_queue_leaves_the_rest_in_the_ring(void **state)
 	ring_release_cold(local_ring());
 }
 
+/* How many datagrams of so many bytes it takes until one is dropped; nobody reads. */
+static uint32_t count_fitting(size_t len)
+{
+	static char bytes[1000];
+	struct record_header h = header();
+	struct iovec iov = {bytes, len};
+	uint32_t n = 0;
+
+	assert_true(ring_hold_cold(local_ring()));
+	while (!record_ring_write(&writer, &h, &iov, 1, len))
+		n++;
+	assert_int_equal(record_ring_dropped(&so->udp.local->reader), 1);
+	ring_release_cold(local_ring());
+	return n;
+}
+
+/* Bytes of datagrams, not of what is kept beside them. */
+static void test_the_ring_holds_what_the_receive_buffer_says(void **state)
+{
+	open_writer();
+	assert_in_range(count_fitting(100) * 100, so->udp.limit, 2 * so->udp.limit);
+}
+
+static void test_it_holds_as_much_in_small_datagrams(void **state)
+{
+	open_writer();
+	assert_in_range(count_fitting(64) * 64, so->udp.limit, 2 * so->udp.limit);
+}
+
+/* The kernel counts 768 bytes for one. */
+static void test_it_holds_more_tiny_datagrams_than_the_kernel(void **state)
+{
+	open_writer();
+	assert_in_range(count_fitting(14), so->udp.limit / 64, so->udp.limit / 14);
+}
+
 static void test_a_receiver_that_stops_keeps_what_it_has(void **state)
 {
 	struct record_header h = header();
@@ -251,6 +287,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_the_sender_is_told_at_once),
 	TEST(test_an_impossible_sender_is_not_told),
 	TEST(test_a_full_queue_leaves_the_rest_in_the_ring),
+	TEST(test_the_ring_holds_what_the_receive_buffer_says),
+	TEST(test_it_holds_as_much_in_small_datagrams),
+	TEST(test_it_holds_more_tiny_datagrams_than_the_kernel),
 	TEST(test_a_receiver_that_stops_keeps_what_it_has),
 	TEST(test_a_receiver_that_is_shut_down_closes_its_ring),
 	TEST(test_a_receiver_that_was_shut_down_stays_so),
