@@ -189,8 +189,8 @@ struct pkt *local_udp_frame(struct local_udp *l);
 typedef bool local_takes(const struct local_udp *l, const struct record_header *h);
 /*
  * local_udp_stays(): the next records as frames, linked by next; they are consumed.  All are from one socket,
- * to one address, and the socket takes them; max of them at most, and none after they have charged `room`, which is not
- * 0.  *end: the last one.  NULL: the next record is for local_udp_frame(), or nothing is there.
+ * to one address, and the socket takes them; max of them at most, and they charge `room` at most.  *end: the last one.
+ * NULL: the next record is for local_udp_frame(), or nothing is there.
  */
 struct pkt *local_udp_run(struct local_udp *l, local_takes *takes, unsigned max, uint32_t room,
 			  struct pkt **end, struct filter_sum *sum);

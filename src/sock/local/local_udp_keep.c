@@ -209,6 +209,20 @@ static inline uint32_t charge_of(const struct local_keep_run *run)
 	return run->bytes + run->n * (uint32_t)sizeof(struct pkt);
 }
 
+#define CELL_CHARGES (2 * RECORD_CELL) /* for each cell of a record, at most */
+
+_Static_assert(RECORD_CELL - sizeof(struct record_header) + HEADERS + sizeof(struct pkt) <=
+		       CELL_CHARGES,
+	       "also of a record of one cell");
+
+/* Once for all records, which need not be looked at then.  Where room is short, each record comes by itself. */
+static inline void end_where_room_may_end(struct record_run *records, uint32_t room)
+{
+	uint64_t end = records->next + room / CELL_CHARGES;
+
+	records->end = end < records->end ? end : records->end;
+}
+
 struct pkt *local_udp_run(struct local_udp *l, local_takes *takes, unsigned max, uint32_t room,
 			  struct pkt **end, struct filter_sum *sum)
 {
@@ -221,7 +235,10 @@ struct pkt *local_udp_run(struct local_udp *l, local_takes *takes, unsigned max,
 	struct pkt before, *last = &before, *pkt;
 	struct record_header first;
 
-	if (!record_ring_run_begin(&l->reader, &records) || !record_ring_run_look(&records, &seen))
+	if (!record_ring_run_begin(&l->reader, &records))
+		return NULL;
+	end_where_room_may_end(&records, room);
+	if (!record_ring_run_look(&records, &seen))
 		return NULL;
 	first = record_ring_seen_header(&seen);
 	if (first.flags & RECORD_IPV6 || !takes(l, &first))
@@ -246,8 +263,7 @@ struct pkt *local_udp_run(struct local_udp *l, local_takes *takes, unsigned max,
 		last->next = pkt;
 		last = pkt;
 		record_ring_run_next(&records, &seen);
-	} while (run.n < max && charge_of(&run) < room && record_ring_run_look(&records, &seen) &&
-		 is_alike(like, seen.at));
+	} while (run.n < max && record_ring_run_look(&records, &seen) && is_alike(like, seen.at));
 	last->next = NULL;
 	sum->n = run.n;
 	sum->bytes = run.bytes - run.n * (uint32_t)HEADERS;
