@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "ring/capture.h"
+#include "ring/local/byte_quick.h"
 #include "sock/core/async.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/capture/local_capture.h"
@@ -155,7 +156,44 @@ static void look_for_the_answer(struct inet_sock *so)
 	local_conn_events(so, EPOLLERR | EPOLLHUP);
 }
 
-void local_conn_look(struct inet_sock *so)
+/* Has nothing happened but that bytes may have come?  Sees them. */
+static inline bool look_at_once(struct inet_sock *so)
+{
+	struct shm_state *shm = &so->shm;
+
+	return shm->established &&
+	       !(shm->ended | shm->died | so->shut_rd | shm->captured | shm->wants_space |
+		 shm->in.urgent) &&
+	       byte_ring_look_at_once(&shm->in) && !byte_ring_may_be_closed(&shm->out);
+}
+
+static inline void note_bytes(struct inet_sock *so)
+{
+	const uint32_t in = EPOLLIN | EPOLLRDNORM;
+	struct shm_state *shm = &so->shm;
+	uint32_t before = sock_own_events(so), now, there = byte_ring_seen(&shm->in);
+	bool happened = there && shm->in.tail != shm->seen;
+
+	shm->seen = shm->in.tail;
+	now = there >= so->rcvlowat ? before | in : before & ~in;
+	if (now != before)
+		sock_set_events(so, now);
+	if ((now & ~before) || (happened && (now & in)))
+		ready_notify(&so->sk, in);
+}
+
+void local_conn_drained(struct inet_sock *so)
+{
+	const struct shm_state *shm = &so->shm;
+
+	/* Then nothing else is readable.  What comes now, a notice tells. */
+	if (byte_ring_was_open(&shm->in) && !(shm->ended | so->shut_rd) && !shm->in.urgent)
+		sock_set_events(so, sock_own_events(so) & ~(EPOLLIN | EPOLLRDNORM));
+	else
+		local_conn_events(so, 0);
+}
+
+static __attribute__((noinline)) void look(struct inet_sock *so)
 {
 	struct shm_state *shm = &so->shm;
 	uint32_t happened = 0;
@@ -184,6 +222,14 @@ void local_conn_look(struct inet_sock *so)
 		byte_ring_want_space(&shm->out, shm->wants_space); /* who polls may sleep then */
 	}
 	local_conn_events(so, happened);
+}
+
+void local_conn_look(struct inet_sock *so)
+{
+	if (__builtin_expect(look_at_once(so), 1))
+		note_bytes(so);
+	else
+		look(so);
 }
 
 static void on_notice(struct local_end *at)
@@ -221,9 +267,11 @@ static void on_keeping_notice(struct local_end *at)
 	struct inet_sock *so = local_sock_of(at);
 
 	local_conn_look(so);
-	if (local_conn_is_stopped(so)) /* a call that waits for bytes is not to wait for ever */
+	if (so->shm.shared && byte_ring_may_be_stopped(&so->shm.in) &&
+	    local_conn_is_stopped(so)) /* a call that waits for bytes is not to wait for ever */
 		ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
-	local_filter_look(so);
+	if (so->shm.filter)
+		local_filter_look(so);
 }
 
 static const struct local_end_ops keeping_ops = {.notice = on_keeping_notice, .died = on_death};
@@ -241,17 +289,6 @@ struct inet_sock *local_conn_at(struct local_end *end)
 
 /* ---- buffers -------------------------------------------------------------------------------- */
 
-/* Sizes set by the program count memory, of which about half holds data. */
-static uint32_t limit_of(uint32_t set, uint32_t size, uint32_t capacity)
-{
-	return set ? (size / 2 < capacity ? size / 2 : capacity) : capacity / 2;
-}
-
-uint32_t local_conn_receive_limit(const struct inet_sock *so)
-{
-	return limit_of(so->opt->rcvbuf_set, so->opt->rcvbuf, so->shm.in.capacity);
-}
-
 void local_conn_options(struct inet_sock *so, bool quickack)
 {
 	struct shm_state *shm = &so->shm;
@@ -262,7 +299,7 @@ void local_conn_options(struct inet_sock *so, bool quickack)
 		return;
 	byte_ring_set_receive_limit(&shm->in, local_conn_receive_limit(so));
 	byte_ring_set_send_limit(&shm->out,
-				 limit_of(so->opt->sndbuf_set, so->opt->sndbuf, capacity));
+				 local_limit_of(so->opt->sndbuf_set, so->opt->sndbuf, capacity));
 	local_end_post(&shm->end); /* there may be space for the peer */
 	local_conn_look(so);
 }
@@ -326,7 +363,7 @@ int local_conn_resume(struct inet_sock *so, uint8_t *slot, uint32_t capacity)
 	struct local_shared *shared = (void *)slot;
 	uint8_t *forth = slot + SEGMENT_PAGE, *back = forth + LOCAL_RING_MAX;
 	bool first = shm->initiator;
-	uint32_t send = limit_of(so->opt->sndbuf_set, so->opt->sndbuf, capacity);
+	uint32_t send = local_limit_of(so->opt->sndbuf_set, so->opt->sndbuf, capacity);
 	int rc;
 
 	rc = byte_ring_reader_open(&shm->in, first ? &shared->to_initiator : &shared->to_responder,

@@ -7,6 +7,7 @@
  * that runs the callback has packets in place that are not consumed: what the callback has dropped, or holds, is
  * consumed afterwards, and what it has passed, or not seen, stays where it is.
  */
+#include "ring/local/byte_quick.h"
 #include "sock/core/extra/filter.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/local_sock.h"
@@ -34,7 +35,7 @@ static void set_state(struct inet_sock *so, enum tcp_filter state)
 bool local_filter_hides(struct inet_sock *so)
 {
 	return so->shm.filter_state == TCP_FILTER_HIDES &&
-	       (byte_ring_readable(&so->shm.in) || so->shm.filter->out);
+	       (byte_ring_readable_now(&so->shm.in) || so->shm.filter->out);
 }
 
 void local_filter_look(struct inet_sock *so)
@@ -74,9 +75,13 @@ static bool set(struct inet_sock *so, struct filter *f)
 	if (f && !local_conn_may_keep(so)) /* close() looks for the keeper only */
 		return false;
 	so->shm.filter = f;
-	set_state(so, !f				? TCP_FILTER_NONE
-		      : byte_ring_readable(&so->shm.in) ? TCP_FILTER_WAITS
-							: TCP_FILTER_HIDES);
+	if (f) {
+		filter_set_endpoint(&f->batch.alike_src, &so->remote);
+		filter_set_endpoint(&f->batch.alike_dst, &so->local);
+	}
+	set_state(so, !f				    ? TCP_FILTER_NONE
+		      : byte_ring_readable_now(&so->shm.in) ? TCP_FILTER_WAITS
+							    : TCP_FILTER_HIDES);
 	return true;
 }
 
@@ -86,7 +91,7 @@ static bool waits(const struct filter *f)
 	const struct shm_state *shm = &so->shm;
 
 	/* If the program holds too much, it has to give packets back first. */
-	return shm->filter_state == TCP_FILTER_HIDES && byte_ring_readable(&so->shm.in) &&
+	return shm->filter_state == TCP_FILTER_HIDES && byte_ring_readable_now(&so->shm.in) &&
 	       (!shm->keeper || local_kept_bytes(shm->keeper) < local_conn_receive_limit(so));
 }
 
@@ -104,7 +109,7 @@ static void take(struct filter *f, struct filter_batch *b)
 	struct pkt *pkt;
 	uint32_t n = 0;
 
-	byte_ring_readable(&so->shm.in);
+	byte_ring_readable_now(&so->shm.in);
 	while (f->out < FILTER_BATCH && n < byte_ring_seen(&so->shm.in) && !local_has_mark(so) &&
 	       !local_conn_keep(so, n, &pkt)) {
 		pkt->stamp = filter_arrived(f, home, pkt);
@@ -116,8 +121,6 @@ static void take(struct filter *f, struct filter_batch *b)
 	so->shm.filter_to = so->shm.in.head + n;
 	if (!f->out)
 		leave_to_recv(so);
-	filter_set_endpoint(&b->alike_src, &so->remote);
-	filter_set_endpoint(&b->alike_dst, &so->local);
 	b->info.socket_ready_queue_pkt_count = 0;
 	b->info.socket_ready_queue_byte_count = 0;
 }
@@ -162,7 +165,7 @@ static void pass(struct filter *f)
 	struct inet_sock *so = sock_of(f);
 
 	set_state(so, TCP_FILTER_WAITS);
-	local_conn_events(so, byte_ring_readable(&so->shm.in) ? EPOLLIN | EPOLLRDNORM : 0);
+	local_conn_events(so, byte_ring_readable_now(&so->shm.in) ? EPOLLIN | EPOLLRDNORM : 0);
 }
 
 static void discard(struct filter *f)

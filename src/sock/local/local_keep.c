@@ -58,7 +58,7 @@ static struct local_kept *kept_of(struct list *link)
 }
 
 /* holder */
-static void tell_first(struct local_keeper *keeper)
+static inline void tell_first(struct local_keeper *keeper)
 {
 	uint64_t first = list_empty(&keeper->kept) ? LOCAL_NOT_KEPT
 						   : kept_of(keeper->kept.next)->position;
@@ -163,8 +163,11 @@ static struct pkt *put_held(struct local_keeper *keeper, struct pkt *pkt, struct
 	}
 	count_free(keeper, n);
 	__atomic_fetch_sub(&keeper->bytes, bytes, __ATOMIC_RELAXED);
-	local_keeper_take(keeper); /* those that others have freed behind them */
-	unref(keeper, n);	   /* the socket has one still */
+	if (list_empty(&keeper->kept))
+		tell_first(keeper);
+	else
+		local_keeper_take(keeper); /* those that others have freed behind them */
+	unref(keeper, n);		   /* the socket has one still */
 	keeper->ops->returned(inet_of(keeper->sk));
 	return pkt;
 }
@@ -201,7 +204,7 @@ struct pkt *local_keep_extend(struct local_keeper *keeper)
 	return &kept->pkt;
 }
 
-void local_keep_end(struct local_keeper *keeper, struct local_keep_run run)
+static inline void end_run(struct local_keeper *keeper, struct local_keep_run run)
 {
 	run.last->next = &keeper->kept;
 	keeper->kept.prev = run.last;
@@ -210,6 +213,11 @@ void local_keep_end(struct local_keeper *keeper, struct local_keep_run run)
 	__atomic_fetch_add(&keeper->refs, run.n, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&keeper->bytes, run.bytes, __ATOMIC_RELAXED);
 	tell_first(keeper);
+}
+
+void local_keep_end(struct local_keeper *keeper, struct local_keep_run run)
+{
+	end_run(keeper, run);
 }
 
 struct pkt *local_keep(struct local_keeper *keeper, uint64_t position, uint8_t *at, uint32_t len)
@@ -227,7 +235,7 @@ struct pkt *local_keep(struct local_keeper *keeper, uint64_t position, uint8_t *
 		list_push_back(after->next, &local_kept_of(pkt)->link); /* before that */
 	}
 	pkt->next = NULL;
-	local_keep_end(keeper, run);
+	end_run(keeper, run);
 	return pkt;
 }
 

@@ -213,6 +213,8 @@ void local_memory_forget(void);
 void local_conn_look(struct inet_sock *so);
 /* Stores the events that are true now; notifies of new ones, and of those in `happened`. */
 void local_conn_events(struct inet_sock *so, uint32_t happened);
+/* Fewer bytes than make it readable are left, as of the last look: stores the events that end with that. */
+void local_conn_drained(struct inet_sock *so);
 /*
  * Bytes were consumed: tells a writer that waits for space, and stores the events that end with
  * them.
@@ -222,7 +224,7 @@ static inline void local_conn_consumed(struct inet_sock *so)
 	if (__builtin_expect(byte_ring_is_wanted(&so->shm.in), 0))
 		local_end_post(&so->shm.end);
 	if ((sock_own_events(so) & EPOLLIN) && so->shm.in.tail - so->shm.in.head < so->rcvlowat)
-		local_conn_events(so, 0);
+		local_conn_drained(so);
 }
 /* Bytes that a read would get: none after the urgent byte, unless SO_OOBINLINE is set. */
 uint32_t local_conn_readable(struct inet_sock *so);
@@ -235,8 +237,16 @@ int local_conn_take_error(struct inet_sock *so);
 void local_conn_short(struct inet_sock *so);
 /* The ring of its peer has no room for a send, or has again: asks for a notice. */
 void local_conn_want_space(struct inet_sock *so);
+/* Sizes set by the program count memory, of which about half holds data. */
+static inline uint32_t local_limit_of(uint32_t set, uint32_t size, uint32_t capacity)
+{
+	return set ? (size / 2 < capacity ? size / 2 : capacity) : capacity / 2;
+}
 /* Bytes of its receive buffer. */
-uint32_t local_conn_receive_limit(const struct inet_sock *so);
+static inline uint32_t local_conn_receive_limit(const struct inet_sock *so)
+{
+	return local_limit_of(so->opt->rcvbuf_set, so->opt->rcvbuf, so->shm.in.capacity);
+}
 /* Buffer sizes were set: applies so->opt. */
 void local_conn_options(struct inet_sock *so, bool quickack);
 /* The result of a read or write that the byte ring refused with rc. */

@@ -6,6 +6,8 @@
  * room of packets that the program has, nor what is behind the first of them: the ring runs full, and the peer waits.
  * The program may have as many bytes as fit into the receive buffer; beyond this the calls fail.
  */
+#include "ring/local/byte_quick.h"
+#include "sock/core/extra/filter.h"
 #include "sock/core/extra/held.h"
 #include "sock/core/extra/sock_extra.h"
 #include "sock/core/extra/xtreme.h"
@@ -28,7 +30,8 @@ static void some_returned(struct inet_sock *so)
 		return;
 	if (byte_ring_is_wanted(&so->shm.in))
 		local_end_post(&so->shm.end);
-	local_filter_look(so);
+	if (so->shm.filter)
+		local_filter_look(so);
 }
 
 static const struct local_keeper_ops keeper_ops = {.first = first_kept, .returned = some_returned};
@@ -50,39 +53,46 @@ bool local_conn_is_stopped(const struct inet_sock *so)
 	return shm->keeper && byte_ring_is_stopped(&shm->in, shm->keeper->first);
 }
 
-/* May the program have more bytes of it? */
-static int check_more(struct inet_sock *so)
+/* May the program have more bytes of it, and how many? */
+static inline int check_more(struct inet_sock *so, uint32_t *more)
 {
 	struct shm_state *shm = &so->shm;
+	uint32_t limit = local_conn_receive_limit(so), kept;
 
-	if (!local_conn_may_keep(so))
+	if (__builtin_expect(!shm->keeper, 0) && !local_conn_may_keep(so))
 		return -ENOMEM;
 	shm->keeper->ring = shm->in.shared;
 	if (list_empty(&shm->keeper->kept) && byte_ring_keeps_others(&shm->in))
 		return -EOPNOTSUPP;
-	return local_kept_bytes(shm->keeper) >= local_conn_receive_limit(so) ? -ENOBUFS : 0;
+	kept = local_kept_bytes(shm->keeper);
+	*more = limit - kept;
+	return kept >= limit ? -ENOBUFS : 0;
 }
 
-int local_conn_keep(struct inet_sock *so, uint32_t skip, struct pkt **pkt)
+static inline int keep(struct inet_sock *so, uint32_t skip, struct pkt **pkt)
 {
 	struct byte_ring_reader *in = &so->shm.in;
 	const uint8_t *at;
 	uint32_t n, more;
 	int rc;
 
-	if (so->shm.captured)
+	if (__builtin_expect(so->shm.captured, 0))
 		local_capture_arrived(so);
-	n = byte_ring_piece(in, skip, &at);
-	if (!n)
+	if (__builtin_expect(byte_ring_seen(in) <= skip, 0))
 		return -EAGAIN;
-	rc = check_more(so);
-	if (rc)
+	n = byte_ring_piece_now(in, skip, &at);
+	rc = check_more(so, &more);
+	if (__builtin_expect(rc, 0))
 		return rc;
-	more = local_conn_receive_limit(so) - local_kept_bytes(so->shm.keeper);
 	n = n < PIECE ? n : PIECE;
-	*pkt = local_keep(so->shm.keeper, in->head + skip, (uint8_t *)(uintptr_t)at,
-			  n < more ? n : more);
+	n = n < more ? n : more;
+	*pkt = local_keep(so->shm.keeper, in->head + skip, (uint8_t *)(uintptr_t)at, n);
 	return *pkt ? 0 : -ENOMEM;
+}
+
+int local_conn_keep(struct inet_sock *so, uint32_t skip, struct pkt **pkt)
+{
+	return keep(so, skip, pkt);
 }
 
 bool local_conn_keeps(struct inet_sock *so)
@@ -143,7 +153,7 @@ static ssize_t take_one(struct inet_sock *so, uint8_t *to, size_t n)
 		return rc;
 	}
 	n = pkt->len; /* another thread may give it back at once */
-	byte_ring_pass(&so->shm.in, (uint32_t)n);
+	byte_ring_pass_now(&so->shm.in, (uint32_t)n);
 	held_fill(held, sock_ref_of(so), pkt, 0);
 	return (ssize_t)n;
 }
@@ -223,15 +233,18 @@ static bool hand_out(struct inet_sock *so, struct xtreme_batch *b, const struct 
 	struct vma_completion_t *c;
 	struct pkt *pkt;
 
-	if (local_conn_keep(so, 0, &pkt))
+	if (keep(so, 0, &pkt))
 		return false;
 	c = xtreme_add(b, sock_ref_of(so), name, pkt, 0);
 	if (!c) {
 		pkt_free(pkt);
 		return false;
 	}
-	xtreme_set_peer(c, so);
-	byte_ring_pass(&so->shm.in, pkt->len);
+	if (__builtin_expect(addr_is_v4(&so->remote.addr), 1))
+		filter_set_address(&c->src, &so->remote.addr.w[3], &so->remote.port);
+	else
+		xtreme_set_peer(c, so);
+	byte_ring_pass_now(&so->shm.in, pkt->len);
 	local_after_read(so, pkt->len);
 	return true;
 }
@@ -240,9 +253,9 @@ bool local_xtreme_take(struct inet_sock *so, struct ring *ring, struct xtreme_ba
 		       const struct xtreme_name *name)
 {
 	(void)ring;
-	if (!local_is_ready(so) || local_filter_hides(so))
+	if (!local_is_ready(so) || (so->shm.filter && local_filter_hides(so)))
 		return false;
-	while (byte_ring_readable(&so->shm.in)) {
+	while (byte_ring_readable_now(&so->shm.in)) {
 		if (local_has_mark(so)) /* reading up to urgent data is for recv() */
 			return false;
 		if (!xtreme_has_room(b))

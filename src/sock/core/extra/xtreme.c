@@ -61,8 +61,10 @@ static struct xtreme *xtreme_of(const struct inet_sock *so)
 /* The next poll of the ring, home of the socket, looks at it. */
 static void enqueue(struct xtreme *x, const struct ring *ring)
 {
-	struct xtreme_queue *q = queue_made(ring);
+	struct xtreme_queue *q = xtreme_queue_of(ring->id);
 
+	if (__builtin_expect(!q, 0))
+		q = queue_made(ring);
 	if (q && !list_linked(&x->ready))
 		list_push_back(&q->ready, &x->ready);
 }
@@ -312,7 +314,9 @@ void xtreme_poll(unsigned number, struct xtreme_batch *b)
 	b->n = b->n_listeners = 0;
 	if (!ring_hold_cold(ring))
 		return;
-	q = queue_made(ring);
+	q = xtreme_queue_of(number);
+	if (__builtin_expect(!q, 0))
+		q = queue_made(ring);
 	if (q) {
 		b->store = &q->store;
 		if (buff_has_returned(&q->store))

@@ -98,12 +98,127 @@ static void test_the_peer_has_read_all_before_it_closes(void **state)
 	ring_release_cold(local_ring());
 }
 
+#define READABLE (EPOLLIN | EPOLLRDNORM)
+#define WRITABLE (EPOLLOUT | EPOLLWRNORM)
+
+static void send_to_us(struct byte_ring_writer *out, size_t n, unsigned flags)
+{
+	char bytes[8] = {0};
+	struct iovec iov = {bytes, n};
+
+	assert_int_equal(byte_ring_write(out, &iov, 1, flags), n);
+	notice();
+}
+
+static uint32_t events_after_read(size_t n)
+{
+	assert_int_equal(byte_ring_discard(&so->shm.in, (uint32_t)n), n);
+	local_after_read(so, (ssize_t)n);
+	return sock_own_events(so);
+}
+
+static void test_it_is_readable_while_bytes_are_there(void **state)
+{
+	struct byte_ring_reader in;
+	struct byte_ring_writer out;
+
+	(void)state;
+	assert_true(ring_hold_cold(local_ring()));
+	begin_established(&in, &out);
+	send_to_us(&out, 3, 0);
+	assert_int_equal(sock_own_events(so), READABLE | WRITABLE);
+	assert_int_equal(events_after_read(2), READABLE | WRITABLE);
+	assert_int_equal(events_after_read(1), WRITABLE);
+	send_to_us(&out, 1, 0);
+	assert_int_equal(sock_own_events(so), READABLE | WRITABLE);
+	notice(); /* for nothing */
+	assert_int_equal(events_after_read(1), WRITABLE);
+	notice();
+	assert_int_equal(sock_own_events(so), WRITABLE);
+	end();
+	ring_release_cold(local_ring());
+}
+
+/* SO_RCVLOWAT */
+static void test_it_is_not_readable_below_the_low_water_mark(void **state)
+{
+	struct byte_ring_reader in;
+	struct byte_ring_writer out;
+
+	(void)state;
+	assert_true(ring_hold_cold(local_ring()));
+	begin_established(&in, &out);
+	so->rcvlowat = 3;
+	send_to_us(&out, 2, 0);
+	assert_int_equal(sock_own_events(so), WRITABLE);
+	send_to_us(&out, 2, 0);
+	assert_int_equal(sock_own_events(so), READABLE | WRITABLE);
+	assert_int_equal(events_after_read(2), WRITABLE);
+	end();
+	ring_release_cold(local_ring());
+}
+
+static void test_the_end_stays_readable(void **state)
+{
+	struct byte_ring_reader in;
+	struct byte_ring_writer out;
+
+	(void)state;
+	assert_true(ring_hold_cold(local_ring()));
+	begin_established(&in, &out);
+	send_to_us(&out, 2, 0);
+	assert_int_equal(events_after_read(1), READABLE | WRITABLE);
+	byte_ring_finish(&out);
+	notice();
+	assert_int_equal(events_after_read(1), READABLE | WRITABLE | EPOLLRDHUP);
+	end();
+	ring_release_cold(local_ring());
+}
+
+static void test_urgent_bytes_are_told(void **state)
+{
+	struct byte_ring_reader in;
+	struct byte_ring_writer out;
+
+	(void)state;
+	assert_true(ring_hold_cold(local_ring()));
+	begin_established(&in, &out);
+	send_to_us(&out, 2, 0);
+	send_to_us(&out, 1, BYTE_RING_URGENT);
+	assert_int_equal(sock_own_events(so), READABLE | WRITABLE | EPOLLPRI);
+	end();
+	ring_release_cold(local_ring());
+}
+
+/* With nothing that the peer has not read: what it sends still arrives. */
+static void test_a_peer_that_reads_no_more_can_send(void **state)
+{
+	struct byte_ring_reader in;
+	struct byte_ring_writer out;
+
+	(void)state;
+	assert_true(ring_hold_cold(local_ring()));
+	begin_established(&in, &out);
+	byte_ring_close(&in);
+	send_to_us(&out, 2, 0);
+	assert_false(so->shm.ended);
+	assert_true(so->shm.out.closed);
+	assert_int_equal(sock_own_events(so) & READABLE, READABLE);
+	end();
+	ring_release_cold(local_ring());
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_notice_that_comes_before_the_rings_are_open),
 	cmocka_unit_test(test_notices_before_the_answer),
 	cmocka_unit_test(test_an_answer_that_cannot_be),
 	cmocka_unit_test(test_bytes_that_are_written_while_the_peer_closes),
 	cmocka_unit_test(test_the_peer_has_read_all_before_it_closes),
+	cmocka_unit_test(test_it_is_readable_while_bytes_are_there),
+	cmocka_unit_test(test_it_is_not_readable_below_the_low_water_mark),
+	cmocka_unit_test(test_the_end_stays_readable),
+	cmocka_unit_test(test_urgent_bytes_are_told),
+	cmocka_unit_test(test_a_peer_that_reads_no_more_can_send),
 };
 
 VMA_TEST_MAIN("local_conn", tests, setup, teardown)
