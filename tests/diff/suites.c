@@ -35,7 +35,8 @@
 	SUITE(threads) \
 	SUITE(udp)     \
 	SUITE(users)   \
-	SUITE(wait)
+	SUITE(wait)    \
+	SUITE(zerocopy)
 
 #define DECLARE(name) extern const struct behaviour name##_behaviours[];
 SUITES(DECLARE)

@@ -135,9 +135,7 @@ bool sock_twin_is_due(struct inet_sock *so)
 /* NULL: no memory; a later access tries again. */
 static struct migration_candidate *candidates_of(struct inet_sock *so, bool tx)
 {
-	if (!so->candidates)
-		so->candidates = mem_zalloc(2 * sizeof(*so->candidates));
-	return so->candidates ? &so->candidates[tx] : NULL;
+	return sock_rare_make(so) ? &so->rare->candidates[tx] : NULL;
 }
 
 void sock_access_init(struct inet_sock *so)
@@ -146,8 +144,8 @@ void sock_access_init(struct inet_sock *so)
 		so->udp.twin_left = twin_ratio();
 	set_left(so, false, ratio_of(so, false));
 	set_left(so, true, ratio_of(so, true));
-	if (so->candidates)
-		memset(so->candidates, 0, 2 * sizeof(*so->candidates));
+	if (so->rare)
+		memset(so->rare->candidates, 0, sizeof(so->rare->candidates));
 }
 
 static void check_key(struct inet_sock *so, bool tx)
@@ -162,8 +160,8 @@ static void check_key(struct inet_sock *so, bool tx)
 		return;
 	key = ring_key(alloc, &so->local.addr, so->id);
 	if (key == placed) {
-		if (so->candidates)
-			so->candidates[tx].confirmed = 0;
+		if (so->rare)
+			so->rare->candidates[tx].confirmed = 0;
 		return;
 	}
 	access = candidates_of(so, tx);

@@ -27,6 +27,19 @@ static inline bool local_is_quiet(const struct local_quiet *quiet)
 	return __atomic_load_n(quiet->tail, __ATOMIC_RELAXED) == quiet->seen;
 }
 
+/* A ring that the socket may move to, for one direction: see sock_access_slow(). */
+struct migration_candidate {
+	uint64_t candidate; /* its key */
+	nsec_t not_before;  /* no further request before: one was just made, or had no ring */
+	uint8_t confirmed;  /* successive accesses with this key; 0: there is no candidate */
+};
+
+/* What few sockets need. */
+struct sock_rare {
+	struct migration_candidate candidates[2]; /* rx and tx */
+	struct error_queue completions;
+};
+
 /* The allocation logic of the socket was set or changed: counts accesses from the start. */
 void sock_access_init(struct inet_sock *so);
 

@@ -15,6 +15,7 @@
 #include "sock/core/control.h"
 #include "sock/core/dst.h"
 #include "sock/core/kernel_conns.h"
+#include "sock/core/msg/error_queue.h"
 #include "sock/core/msg/mcast_part.h"
 #include "sock/core/options.h"
 #include "sock/core/port/port_share.h"
@@ -126,13 +127,6 @@ struct listen_state {
 
 #define SOCK_NO_KEY UINT64_MAX /* no ring was needed yet */
 
-/* A ring that the socket may move to, for one direction: see sock_access_slow(). */
-struct migration_candidate {
-	uint64_t candidate; /* its key */
-	nsec_t not_before;  /* no further request before: one was just made, or had no ring */
-	uint8_t confirmed;  /* successive accesses with this key; 0: there is no candidate */
-};
-
 enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN, INET_LOCAL, INET_KINDS } __attribute__((packed));
 
 #define INET_RINGS 8
@@ -173,8 +167,8 @@ struct inet_sock {
 	uint64_t rx_key, tx_key;
 
 	/* holder */
-	struct migration_candidate *candidates; /* [2], rx and tx; NULL: none so far */
-	int rx_left, tx_left;			/* accesses until something is due: access.h */
+	struct sock_rare *rare; /* access.h; NULL: nothing of it was needed so far */
+	int rx_left, tx_left;	/* accesses until something is due: access.h */
 
 	/* holder; control lock to write */
 	const struct sock_options *opt; /* shared; NULL: SOCK_TYPE_EPOLL */
@@ -401,6 +395,14 @@ static inline uint32_t sock_own_events(const struct inet_sock *so)
 	return __atomic_load_n(&so->sk.events, __ATOMIC_RELAXED);
 }
 
+/* holder, of a connection: has an error or the end of the stream come? */
+static inline bool sock_is_over(const struct inet_sock *so)
+{
+	uint32_t events = sock_own_events(so), over = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+
+	return events & (events & SOCK_COMPLETED ? over & ~EPOLLERR : over);
+}
+
 static inline void sock_set_events(struct inet_sock *so, uint32_t events)
 {
 	/* Pairs with sock_events(): a thread that sees a bit sees what the bit reports. */
@@ -413,6 +415,8 @@ static inline void sock_set_events(struct inet_sock *so, uint32_t events)
 struct inet_sock *sock_alloc(enum sock_type kind);
 /* holder: no pointer to so is left. */
 void sock_free(struct inet_sock *so);
+/* holder: so->rare is not NULL afterwards.  False: no memory. */
+bool sock_rare_make(struct inet_sock *so);
 
 /* sock_alloc_init(): once at start.  The others: around fork; the child abandons the objects. */
 void sock_alloc_init(void);

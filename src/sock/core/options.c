@@ -51,7 +51,7 @@ static const uint16_t flags[] = {
 	FLAG(reuseport),       FLAG(nodelay),	      FLAG(cork),	  FLAG(quickack),
 	FLAG(oobinline),       FLAG(linger_on),	      FLAG(rcvbuf_set),	  FLAG(sndbuf_set),
 	FLAG(dontroute),       FLAG(tx_stamps),	      FLAG(no_label6),	  FLAG(ttl_set),
-	FLAG(hops6_set),
+	FLAG(hops6_set),       FLAG(zerocopy),
 };
 
 /* As bytes: a bool with another value must not be read as one. */

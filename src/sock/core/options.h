@@ -96,7 +96,8 @@ struct sock_options {
 	bool tx_stamps;		 /* SO_TIMESTAMPING: stamps of sent datagrams */
 	bool no_label6;		 /* IPV6_AUTOFLOWLABEL is off */
 	bool ttl_set, hops6_set; /* by the program */
-	uint8_t unused[6];
+	bool zerocopy;		 /* SO_ZEROCOPY of a stream socket: error_queue.h */
+	uint8_t unused[5];
 };
 #pragma GCC diagnostic pop
 

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/image/sections.h"
+#include "sock/core/access.h"
 #include "sock/core/kind.h"
 #include "sock/core/port/port_keeper.h"
 
@@ -178,7 +179,7 @@ void sock_free(struct inet_sock *so)
 	/* Pairs with sock_ref_valid(): references are invalid before the object is reused. */
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
 	port_keeper_close(so->spare);
-	mem_free(so->candidates);
+	mem_free(so->rare);
 	mem_free(so->sharing);
 	options_put(so->opt);
 	ring_put(sock_home(so));
@@ -186,6 +187,13 @@ void sock_free(struct inet_sock *so)
 	ck_spinlock_fas_lock(&pool_lock);
 	list_push_back(&pools[so->sk.type].ended, &so->link);
 	ck_spinlock_fas_unlock(&pool_lock);
+}
+
+bool sock_rare_make(struct inet_sock *so)
+{
+	if (!so->rare)
+		so->rare = mem_zalloc(sizeof(*so->rare));
+	return so->rare != NULL;
 }
 
 EARLY_CODE void sock_alloc_fork_prepare(void)

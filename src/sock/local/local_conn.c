@@ -83,6 +83,8 @@ void local_conn_events(struct inet_sock *so, uint32_t happened)
 	if (!so->shm.established && so->shm.error) /* refused */
 		now = EPOLLIN | EPOLLRDNORM | EPOLLOUT | EPOLLWRNORM | EPOLLHUP | EPOLLRDHUP |
 		      EPOLLERR;
+	if (__builtin_expect(so->rare != NULL, 0))
+		now = error_queue_events(so->rare, now);
 	notify = (now & ~before) | (now & happened);
 	if (now != before)
 		sock_set_events(so, now);

@@ -12,6 +12,7 @@
 #include "sock/local/capture/local_capture.h"
 #include "sock/local/local_sock.h"
 #include "sock/wait/wait.h"
+#include "sock/wait/zerocopy.h"
 
 #define WAIT_EVENTS (EPOLLIN | EPOLLRDHUP)
 
@@ -190,7 +191,6 @@ static size_t peek_skip(const struct conditional *c, const struct inet_sock *so)
 static ssize_t take_once(struct conditional *c, struct inet_sock *so, bool wait)
 {
 	size_t there, skip = peek_skip(c, so);
-	const uint32_t over = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 	enum byte_ring_end end;
 	ssize_t n;
 
@@ -203,7 +203,7 @@ static ssize_t take_once(struct conditional *c, struct inet_sock *so, bool wait)
 	there -= skip;
 	if (!c->size)
 		return 0;
-	if (wait && there < c->least && !(sock_own_events(so) & over) && !local_has_mark(so))
+	if (wait && there < c->least && !sock_is_over(so) && !local_has_mark(so))
 		return -EAGAIN;
 	n = take(c, so, there, skip);
 	if (n > 0 && !(c->flags & MSG_PEEK))
@@ -300,10 +300,10 @@ static __attribute__((noinline)) ssize_t recv_conditional(struct sock_ref ref, s
 
 	if (lowat == SOCK_HIDDEN)
 		lowat = 1; /* the callback decides when there is something to read */
+	if (flags & MSG_ERRQUEUE)
+		return zerocopy_read(ref, msg);
 	if (flags & MSG_OOB)
 		return recv_oob(ref, msg, flags);
-	if (flags & MSG_ERRQUEUE)
-		return -EAGAIN;
 	if ((flags & MSG_PEEK) && (flags & MSG_WAITALL))
 		c.least = size;
 	else if (!(flags & MSG_WAITALL))

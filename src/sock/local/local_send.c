@@ -7,6 +7,7 @@
 #include "sock/local/capture/local_capture.h"
 #include "sock/local/local_sock.h"
 #include "sock/wait/wait.h"
+#include "sock/wait/zerocopy.h"
 
 struct send {
 	struct sock_ref ref;
@@ -142,8 +143,11 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 			 .stack = stack};
 	int rc;
 
-	if (__builtin_expect((flags & (MSG_FASTOPEN | VMA_SND_FLAGS_DUMMY)) || msg->msg_controllen,
+	if (__builtin_expect((flags & (MSG_FASTOPEN | MSG_ZEROCOPY | VMA_SND_FLAGS_DUMMY)) ||
+				     msg->msg_controllen,
 			     0)) {
+		if (flags & MSG_ZEROCOPY)
+			return zerocopy_send(ref, msg, flags);
 		rc = send_prepare(msg, flags);
 		if (rc)
 			return rc;

@@ -164,6 +164,9 @@ void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 	case SO_OOBINLINE:
 		opt->oobinline = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
 		break;
+	case SO_ZEROCOPY:
+		opt->zerocopy = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
+		break;
 	case SO_NO_CHECK:
 		opt->no_check = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
 		break;

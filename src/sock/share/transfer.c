@@ -21,7 +21,7 @@
 #include "sock/tcp/timewait.h"
 
 #define MAGIC 0x766d6174u
-#define VERSION 3u
+#define VERSION 4u
 #define BYTES_MAX (1ull << 31)
 #define ETH_MTU 1500u
 
@@ -37,6 +37,7 @@ struct head {
 	bool dead;
 	bool reported; /* accept(2) or connect(2) has reported the connection */
 	bool bound, bound_addr;
+	struct error_queue completions;
 	struct sock_options opt;
 };
 
@@ -64,6 +65,7 @@ static void fill_head(struct head *h, const struct inet_sock *so)
 	h->reported = sock_life_is(so, LIFE_CONNECTED) || sock_life_is(so, LIFE_KEPT);
 	h->bound = so->bound;
 	h->bound_addr = so->bound_addr;
+	h->completions = sock_error_queue(so);
 	h->opt = *so->opt;
 	h->opt.accept_options = NULL; /* a pointer of this process */
 }
@@ -259,7 +261,7 @@ void transfer_begin_exported(struct inet_sock *so)
 	so->opt = opt ? opt : so->opt; /* the parent's options, never freed here */
 	so->move = NULL;
 	so->n_rings = 0;
-	so->candidates = NULL;
+	so->rare = NULL;
 	so->sharing = NULL;
 	so->spare = PORT_KEEPER_NONE;
 	so->close_pending = false;
@@ -365,8 +367,9 @@ static int take_head(struct inet_sock *so, const struct head *h)
 	so->shut_wr = h->shut_wr;
 	so->bound = h->bound;
 	so->bound_addr = h->bound_addr;
+	rc = sock_error_queue_set(so, h->completions);
 	ring_release_cold(ring);
-	return 0;
+	return rc;
 }
 
 static int change_home(struct inet_sock *so, struct ring *to)

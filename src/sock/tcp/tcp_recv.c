@@ -13,6 +13,7 @@
 #include "sock/tcp/tcp_read.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"
+#include "sock/wait/zerocopy.h"
 
 /* holder: when the next byte arrived; real is 0: timestamps are off, or there is no data. */
 static __attribute__((noinline)) struct pkt_arrival arrival_of_next(const struct inet_sock *so)
@@ -190,10 +191,9 @@ static ssize_t conditional_take(struct conditional_recv *o, struct inet_sock *so
 /* holder: some bytes are there, but the call waits for more. */
 static bool must_wait_for_more(const struct conditional_recv *o, const struct inet_sock *so)
 {
-	const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 	size_t here = bytes_here(o, so);
 
-	return here && here < o->least && !(sock_own_events(so) & end) && !so->tcp.conn.urgent;
+	return here && here < o->least && !sock_is_over(so) && !so->tcp.conn.urgent;
 }
 
 static bool conditional_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
@@ -261,10 +261,10 @@ static __attribute__((noinline)) ssize_t recv_conditional(struct sock_ref ref, s
 	if (lowat == SOCK_HIDDEN)
 		lowat = 1; /* the callback decides when there is something to read */
 
+	if (flags & MSG_ERRQUEUE)
+		return zerocopy_read(ref, msg);
 	if (flags & MSG_OOB)
 		return recv_oob(ref, msg, flags);
-	if (flags & MSG_ERRQUEUE)
-		return -EAGAIN;
 	if ((flags & MSG_PEEK) && (flags & MSG_WAITALL))
 		o.least = size;
 	else if (!(flags & MSG_WAITALL))

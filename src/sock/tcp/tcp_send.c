@@ -7,6 +7,7 @@
 #include "sock/core/msg/iov.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"
+#include "sock/wait/zerocopy.h"
 
 #define POLL_ON_TX 16384 /* unacknowledged bytes beyond which a send polls for ACKs first */
 
@@ -216,8 +217,11 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 			 .stack = stack};
 	int rc;
 
-	if (__builtin_expect((flags & (MSG_FASTOPEN | VMA_SND_FLAGS_DUMMY)) || msg->msg_controllen,
+	if (__builtin_expect((flags & (MSG_FASTOPEN | MSG_ZEROCOPY | VMA_SND_FLAGS_DUMMY)) ||
+				     msg->msg_controllen,
 			     0)) {
+		if (flags & MSG_ZEROCOPY)
+			return zerocopy_send(ref, msg, flags);
 		rc = send_prepare(ref, msg, flags);
 		if (rc)
 			return rc;

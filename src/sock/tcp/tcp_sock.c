@@ -76,9 +76,11 @@ static uint32_t compute_events(const struct inet_sock *so)
 
 void tcp_update_events(struct inet_sock *so, uint32_t happened)
 {
-	uint32_t before = sock_own_events(so), now = compute_events(so);
-	uint32_t notify = (now & ~before) | (now & happened);
+	uint32_t before = sock_own_events(so), now = compute_events(so), notify;
 
+	if (__builtin_expect(so->rare != NULL, 0))
+		now = error_queue_events(so->rare, now);
+	notify = (now & ~before) | (now & happened);
 	if (now != before)
 		sock_set_events(so, now);
 	if (notify)

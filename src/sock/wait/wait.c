@@ -102,8 +102,11 @@ static bool is_quiet(const struct nap *nap)
 {
 	/* Errors and the end of the stream count, too. */
 	uint32_t wanted = nap->wait->events | EPOLLERR | EPOLLHUP;
+	uint32_t events = sock_events(nap->wait->ref.sk);
 
-	return !waiter_pending(nap->waiter) && !(sock_events(nap->wait->ref.sk) & wanted) &&
+	if (events & SOCK_COMPLETED)
+		wanted &= ~EPOLLERR;
+	return !waiter_pending(nap->waiter) && !(events & wanted) &&
 	       !sock_is_exported(nap->wait->ref.sk) && same_rings(nap) && !interrupted(nap->wait);
 }
 

@@ -2,6 +2,7 @@
 #include "sock/core/msg/cmsg.h"
 
 #include <errno.h>
+#include <linux/errqueue.h>
 #include <linux/tcp.h>
 #include <netinet/udp.h>
 #include <time.h>
@@ -175,6 +176,30 @@ void cmsg_fill_stream(const struct sock_options *opt, const struct pkt_arrival *
 	}
 	if (opt->told & TOLD_INQ)
 		put(&w, IPPROTO_TCP, TCP_CM_INQ, &left, sizeof(left));
+	msg->msg_controllen = (size_t)(w.at - (char *)msg->msg_control);
+}
+
+/* As the kernel: the error is followed by the address of who reported it, here nobody's. */
+void cmsg_fill_completion(const struct sock_options *opt, uint8_t family, uint32_t lo, uint32_t hi,
+			  struct msghdr *msg)
+{
+	struct writer w = {msg, msg->msg_control, msg->msg_control ? msg->msg_controllen : 0};
+	struct {
+		struct sock_extended_err error;
+		struct sockaddr_in6 reporter;
+	} told;
+	bool v6 = family == AF_INET6;
+	size_t reporter = v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+
+	memset(&told, 0, sizeof(told));
+	told.error.ee_origin = SO_EE_ORIGIN_ZEROCOPY;
+	told.error.ee_code = SO_EE_CODE_ZEROCOPY_COPIED;
+	told.error.ee_info = lo;
+	told.error.ee_data = hi;
+	if (opt->told & TOLD_STAMPS)
+		put_stamp(&w, opt->told, clock_real());
+	put(&w, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, &told,
+	    sizeof(told.error) + reporter);
 	msg->msg_controllen = (size_t)(w.at - (char *)msg->msg_control);
 }
 

@@ -23,6 +23,13 @@ void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msg
 void cmsg_fill_stream(const struct sock_options *opt, const struct pkt_arrival *arrival, int left,
 		      struct msghdr *msg);
 
+/*
+ * holder: the same, for completions lo to hi (error_queue.h) of a socket of this family, which come
+ * behind the time stamp that the options ask for.
+ */
+void cmsg_fill_completion(const struct sock_options *opt, uint8_t family, uint32_t lo, uint32_t hi,
+			  struct msghdr *msg);
+
 /* What the control messages of a sent datagram ask for. */
 struct cmsg_sent {
 	bool pktinfo;	   /* IP_PKTINFO or IPV6_PKTINFO */

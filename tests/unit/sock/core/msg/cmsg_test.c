@@ -6,6 +6,9 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/mman.h>
+#include <time.h>
+
+#include <linux/errqueue.h> /* needs <time.h> */
 
 #include "base/clock.h"
 #include "vma_test.h"
@@ -281,7 +284,49 @@ static void test_stamps_are_told_as_far_as_they_are_wanted_and_known(void **stat
 	}
 }
 
+/* As ip_recv_error() and ipv6_recv_error() write it; a range that begins again at 0, too. */
+static void test_a_completion_is_an_error_of_the_socket_s_family(void **state)
+{
+	static const struct {
+		uint8_t family;
+		int level, type;
+		size_t reporter;
+	} cases[] = {
+		{AF_INET, IPPROTO_IP, IP_RECVERR, sizeof(struct sockaddr_in)},
+		{AF_INET6, IPPROTO_IPV6, IPV6_RECVERR, sizeof(struct sockaddr_in6)},
+	};
+	static const struct sock_options opt;
+	uint8_t control[128] __attribute__((aligned(8))), zeros[64] = {0};
+	struct sock_extended_err e;
+	struct cmsghdr c;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct msghdr msg = {.msg_control = control, .msg_controllen = sizeof(control)};
+		size_t len = sizeof(e) + cases[i].reporter;
+
+		memset(control, 0xff, sizeof(control));
+		cmsg_fill_completion(&opt, cases[i].family, UINT32_MAX, 2, &msg);
+		assert_int_equal(msg.msg_flags, 0);
+		assert_int_equal(msg.msg_controllen, CMSG_SPACE(len));
+		memcpy(&c, control, sizeof(c));
+		memcpy(&e, control + CMSG_LEN(0), sizeof(e));
+		assert_int_equal(c.cmsg_len, CMSG_LEN(len));
+		assert_int_equal(c.cmsg_level, cases[i].level);
+		assert_int_equal(c.cmsg_type, cases[i].type);
+		assert_int_equal(e.ee_errno, 0);
+		assert_int_equal(e.ee_origin, SO_EE_ORIGIN_ZEROCOPY);
+		assert_int_equal(e.ee_type, 0);
+		assert_int_equal(e.ee_code, SO_EE_CODE_ZEROCOPY_COPIED);
+		assert_int_equal(e.ee_info, UINT32_MAX);
+		assert_int_equal(e.ee_data, 2);
+		assert_memory_equal(control + CMSG_LEN(sizeof(e)), zeros, cases[i].reporter);
+		assert_int_equal(control[CMSG_LEN(len)], 0xff);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_a_completion_is_an_error_of_the_socket_s_family),
 	cmocka_unit_test(test_control_data_of_any_kind_is_read_within_its_bounds),
 	cmocka_unit_test(test_values_out_of_range_are_left_to_the_kernel),
 	cmocka_unit_test(test_an_ipv6_source_counts_for_ipv6_sockets),
