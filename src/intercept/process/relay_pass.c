@@ -17,6 +17,7 @@
 #include "intercept/process/relay.h"
 #include "intercept/wrap.h"
 #include "sock/move/kernel_pair.h"
+#include "sock/move/repair.h"
 #include "sock/share/exec_local.h"
 #include "sock/share/pass_local.h"
 
@@ -116,6 +117,7 @@ static bool relay(const struct local_pass *p)
 		return false;
 	}
 	fd_fresh(one.kernel);
+	repair_completions(p->twin, p->completions);
 	if (p->how >= 0)
 		sys_shutdown(p->twin, p->how);
 	good = start_relay(&s);

@@ -145,6 +145,7 @@ static int handover_to_twin(struct inet_sock *so, struct ring *ring, const struc
 		twin_reset(fd);
 		return rc;
 	}
+	repair_completions(fd, sock_error_queue(so));
 	tcp_detach(so, ring);
 	twin_start(fd, h, bytes, so->opt->reuseaddr);
 	return 0;

@@ -10,6 +10,7 @@
 #define SOCK_MOVE_REPAIR_H
 
 #include "net/tcp/tcp_handover.h"
+#include "sock/core/msg/error_queue.h"
 
 /* An option of IPPROTO_TCP. */
 int repair_set(int fd, int name, int value);
@@ -21,5 +22,15 @@ int repair_set_negotiated(int fd, const struct tcp_handover *h);
 int repair_set_clock(int fd, const struct tcp_handover *h);
 /* ... and, in the end, its windows. */
 int repair_set_window(int fd, const struct tcp_handover *h);
+
+/*
+ * A connected socket, in repair mode or not, goes on with these completions: its next send with MSG_ZEROCOPY
+ * gets the number completions.next, and its error queue has what is told and not read.  It takes a system call
+ * for each number.  If there are more than REPAIR_COMPLETIONS_MAX, or this process may not use repair mode,
+ * SO_ZEROCOPY is off afterwards, and the user is told: wrong numbers would make a program use memory again
+ * that is still in use.
+ */
+#define REPAIR_COMPLETIONS_MAX (1u << 16)
+void repair_completions(int fd, struct error_queue completions);
 
 #endif

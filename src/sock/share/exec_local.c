@@ -13,6 +13,7 @@
 #include "sock/local/local.h"
 #include "sock/local/local_move.h"
 #include "sock/local/local_sock.h"
+#include "sock/move/repair.h"
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
 
@@ -280,6 +281,19 @@ void exec_local_close_ways(void)
 	control_unlock();
 }
 
+static void copy_completions(struct inet_sock *so, int fd)
+{
+	struct error_queue completions;
+	struct ring *ring;
+
+	control_assert_held();
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	completions = sock_error_queue(so);
+	ring_release_cold(ring);
+	repair_completions(fd, completions);
+}
+
 void exec_local_copy_options(struct sock_ref ref, int fd)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -292,6 +306,7 @@ void exec_local_copy_options(struct sock_ref ref, int fd)
 		options = accept_options_look(sock_twin(&so->sk), so->family);
 		accept_options_apply(options, fd);
 		accept_options_put(options);
+		copy_completions(so, fd);
 	}
 	control_unlock();
 }

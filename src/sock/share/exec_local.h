@@ -60,7 +60,7 @@ struct local_way exec_local_way(struct sock_ref ref, unsigned which);
 void exec_local_take_way(const struct local_way *way);
 /* The other process has them. */
 void exec_local_close_ways(void);
-/* Gives fd, a TCP socket of the same family, the options of ref. */
+/* Gives fd, a connection of the kernel and of the same family, the options and the completions of ref. */
 void exec_local_copy_options(struct sock_ref ref, int fd);
 
 /* Are there any, or a listener where they may arrive?  If not, the program needs nothing of this. */

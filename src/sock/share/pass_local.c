@@ -51,6 +51,7 @@ static int pack(struct inet_sock *so, struct local_pass *pass)
 		.how = shut_of(so),
 		.name = sock_addr_of(so, &so->local),
 		.peer = sock_addr_of(so, &so->remote),
+		.completions = sock_error_queue(so),
 	};
 	so->sharing->passed = pass->packed >= 0 && pass->twin >= 0;
 	if (so->sharing->passed)

@@ -20,6 +20,7 @@
 #ifndef SOCK_SHARE_PASS_LOCAL_H
 #define SOCK_SHARE_PASS_LOCAL_H
 
+#include "sock/core/msg/error_queue.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/sock.h"
 
@@ -29,6 +30,7 @@ struct local_pass {
 	int twin;   /* a copy; it has the connection's options */
 	int how;    /* what the program has shut down: of shutdown(2); -1: nothing */
 	struct sock_addr name, peer;
+	struct error_queue completions;
 };
 
 /*

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "sock/udp/udp_sock.h"
+#include "tests/unit/sock/move/kernel_errors.h"
 #include "tests/unit/sock/world.h"
 
 #define LOTS 200000 /* bytes, more than a buffer of the kernel has by default */
@@ -116,6 +117,30 @@ static void test_what_is_unread_or_unacknowledged_goes_along(void **state)
 	read_all(b, 0, 1500);
 	assert_int_equal(send(a, out + 1500, 10, 0), 10);
 	read_all(b, 1500, 10);
+}
+
+/* The kernel goes on with the numbers of MSG_ZEROCOPY, behind the completions that nobody has read. */
+static void test_completions_go_along(void **state)
+{
+	struct msghdr msg = {0};
+	int a = client.fd, b = child.fd;
+
+	assert_int_equal(tsock_set_int(&client, SOL_SOCKET, SO_ZEROCOPY, 1), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(tsock_send(&client, out + i, 1, MSG_ZEROCOPY), 1);
+	assert_int_equal(sock_ops_of(client.ref.sk)->recv(client.ref, &msg, MSG_ERRQUEUE), 0);
+	for (unsigned i = 3; i < 5; i++)
+		assert_int_equal(tsock_send(&client, out + i, 1, MSG_ZEROCOPY), 1);
+	assert_int_equal(hand_over(&client), 0);
+	assert_int_equal(hand_over(&child), 0);
+	read_all(b, 0, 5);
+	kernel_errors_have(a, 3, 4);
+	kernel_errors_are_read(a);
+	assert_int_equal(send(a, out + 5, 1, MSG_ZEROCOPY), 1);
+	read_all(b, 5, 1);
+	kernel_errors_have(a, 5, 5);
+	assert_int_equal(send(b, out, 10, 0), 10);
+	read_all(a, 0, 10);
 }
 
 /* More than the kernel's buffers have by default, in both directions. */
@@ -397,6 +422,7 @@ static void test_datagrams_that_cannot_be_given_stay(void **state)
 static const struct CMUnitTest tests[] = {
 	TCP_CASE(test_both_ends_go_on_in_the_kernel),
 	TCP_CASE(test_what_is_unread_or_unacknowledged_goes_along),
+	TCP_CASE(test_completions_go_along),
 	TCP_CASE(test_a_lot_goes_along),
 	TCP_CASE(test_all_that_was_not_sent_goes_along_or_stays),
 	TCP_CASE(test_an_end_that_was_sent_or_read_stays),
