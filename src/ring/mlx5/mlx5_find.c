@@ -86,48 +86,96 @@ static bool is_ours(const char *device)
 	return strcmp(vendor, VENDOR) == 0;
 }
 
-/* False: the device is not the interface's, or none that libmlx5 could serve. */
-static bool serves(const char *device, const char *interface)
+/* Is there such a file of the device, or one of that name below it? */
+static bool device_has(const char *device, const char *file, const char *below)
 {
 	char path[PATH_MAX];
 
-	if (!is_ours(device))
-		return false;
-	snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/net/%s", sysfs(), device,
-		 interface);
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s/%s%s", sysfs(), device, file, below);
 	return exists(path);
+}
+
+/* Is the device on the interface?  One that software emulates names it, and has no directory. */
+static bool is_on(const char *device, const char *interface)
+{
+	char path[PATH_MAX], parent[NAME_MAX];
+
+	if (device_has(device, "device/net/", interface))
+		return true;
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s/parent", sysfs(), device);
+	read_word(path, parent, sizeof(parent));
+	return strcmp(parent, interface) == 0;
+}
+
+enum rank {
+	NOTHING, /* not on the interface */
+	NO_CARD, /* of others: rdma_rxe, irdma */
+	NOT_ITS, /* a card, whose port has another interface */
+	LIKE_A_CARD,
+	CARD,
+};
+
+/*
+ * Before Linux 5.12 an emulated device (rdma_rxe, siw) on the interface of a card has the card's
+ * directory, too, and so its vendor.  But the drivers of cards tell their type.
+ */
+static enum rank rank_of(const char *device, const char *interface)
+{
+	if (!is_plain(device) || !is_on(device, interface))
+		return NOTHING;
+	if (!is_ours(device))
+		return NO_CARD;
+	if (!port_of(device, interface))
+		return NOT_ITS;
+	return device_has(device, "hca_type", "") ? CARD : LIKE_A_CARD;
+}
+
+/* The best of those in the directory, in whatever order they come. */
+static enum rank find_best(DIR *dir, const char *interface, struct mlx5_name *name)
+{
+	enum rank best = NOTHING;
+	struct dirent *entry;
+
+	while ((entry = readdir(dir))) {
+		enum rank rank = NOTHING;
+
+		if (strlen(entry->d_name) < sizeof(name->device))
+			rank = rank_of(entry->d_name, interface);
+		if (rank <= best)
+			continue;
+		strcpy(name->device, entry->d_name);
+		best = rank;
+	}
+	return best;
 }
 
 int mlx5_find(const char *interface, struct mlx5_name *name, char why[PORT_WHY])
 {
+	enum rank rank = NOTHING;
 	char path[PATH_MAX];
-	struct dirent *entry;
-	int rc = -ENODEV;
-	DIR *dir;
+	DIR *dir = NULL;
 
+	name->device[0] = '\0';
 	if (!is_plain(interface))
 		return -ENODEV;
 	snprintf(path, sizeof(path), "%s/class/infiniband", sysfs());
 	/* Most hosts: no RDMA at all.  opendir(3) changes errno. */
-	if (!exists(path))
-		return -ENODEV;
-	dir = opendir(path);
-	while (dir && rc && (entry = readdir(dir))) {
-		if (strlen(entry->d_name) >= sizeof(name->device) || !is_plain(entry->d_name) ||
-		    !serves(entry->d_name, interface))
-			continue;
-		strcpy(name->device, entry->d_name);
-		name->port = port_of(entry->d_name, interface);
-		rc = name->port ? 0 : -EOPNOTSUPP;
-	}
-	if (dir)
+	if (exists(path))
+		dir = opendir(path);
+	if (dir) {
+		rank = find_best(dir, interface, name);
 		closedir(dir);
-	if (rc == -EOPNOTSUPP)
-		snprintf(why, PORT_WHY,
-			 "%s is a representor, or another interface of %s than its port; only "
-			 "the port's own interface is served.\n",
-			 interface, name->device);
-	return rc;
+	}
+	if (rank <= NO_CARD)
+		return -ENODEV;
+	name->port = port_of(name->device, interface);
+	if (rank > NOT_ITS && name->port)
+		return 0;
+	snprintf(why, PORT_WHY,
+		 "%s is a representor, or another interface of %s than its port; only the port's "
+		 "own interface is served.\n",
+		 interface, name->device);
+	return -EOPNOTSUPP;
 }
 
 bool mlx5_find_any(void)

@@ -147,8 +147,8 @@ static inline struct flow_key mlx5_spelled(const struct flow_key *key)
 /* ---- mlx5_find.c ------------------------------------------------------------------------------ */
 
 /*
- * The RDMA device that sysfs shows for the interface.  -ENODEV: none, and why stays empty; other
- * -errno: it cannot be used, and why says so.
+ * The RDMA device that sysfs shows for the interface.  -ENODEV: no ConnectX card, why stays empty, and
+ * name->device is a device of another kind, or ""; other -errno: it cannot be used, and why says so.
  */
 int mlx5_find(const char *interface, struct mlx5_name *name, char why[PORT_WHY]);
 

@@ -305,15 +305,20 @@ static int mlx5_open(int ifindex, struct port **out, char why[PORT_WHY])
 	return rc;
 }
 
-/* Interfaces of no RDMA device are not its business, and need no reason. */
+/* Interfaces of other devices are not its business, and need no reason. */
 static bool ask(const struct link *link, char why[PORT_WHY])
 {
 	struct mlx5_name name;
-	int saved = errno;
-	bool takes = link->ethernet && !link->master && !mlx5_find(link->name, &name, why);
+	int saved = errno, rc;
 
+	if (!link->ethernet || link->master)
+		return false;
+	rc = mlx5_find(link->name, &name, why);
+	if (rc == -ENODEV && name.device[0])
+		log_debug("%s (%s): no ConnectX card; the mlx5 port leaves it to others",
+			  link->name, name.device);
 	errno = saved;
-	return takes;
+	return !rc;
 }
 
 /*
