@@ -21,7 +21,7 @@ wanted() {
 	printf '%s\n' "$@" | grep -qE -- "$chosen"
 }
 
-export LIB=${LIB:-$PWD/bazel-bin/libvma.so}
+export LIB=${LIB:-$PWD/bazel-bin/libvma.so} VMA=${VMA:-$PWD/bazel-bin/tools/vma/vma}
 unset GUEST_ENVIRONMENT # of the caller: guests have their own, with its settings
 ! wanted new-{veth-1,veth-jumbo,veth-vlan,veth-4,igb,igb-copy,virtio-4,virtio-1,virtio-jumbo,virtio-vlan,virtio-zc-4,virtio-zc-spare,vmxnet3,e1000e} ||
 	boot new newest --nic igb --queues 2 --nic virtio --queues 4 --nic virtio --queues 4 --zero-copy \
@@ -30,8 +30,10 @@ unset GUEST_ENVIRONMENT # of the caller: guests have their own, with its setting
 for mode in ab lacp; do
 	! wanted new-bond-$mode || only="^new-bond-$mode\$" boot new newest --nic veth
 done
+! wanted new-rxe || only='^new-rxe$' boot new newest --nic veth
 for kernel in 6.12 6.1 5.10; do
 	names=(veth-1 virtio-4 virtio-1)
+	[[ $kernel == 6.12 ]] || names+=(rxe)
 	[[ $kernel != 6.12 ]] || names+=(veth-jumbo veth-vlan virtio-jumbo virtio-vlan)
 	! wanted "${names[@]/#/$kernel-}" || {
 		[[ $kernel == 6.12 ]] || export SHARES=0

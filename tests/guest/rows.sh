@@ -35,6 +35,14 @@ bond() {
 		tests/guest/bond.sh "$2" || failed=$((failed + 1))
 }
 
+# rxe NAME: an RDMA device that is no card, on virtio_net if there is one.
+rxe() {
+	[[ $label-$1 =~ $chosen ]] || return
+	ran=$((ran + 1))
+	echo "--- $label-$1"
+	env NETNS_NICS="${GUEST_NICS_virtio:-}" tests/guest/rxe.sh || failed=$((failed + 1))
+}
+
 # Frames in pieces, and generic XDP on VLAN devices: from Linux 6.6 on.
 has_6_6() {
 	[[ $(printf '%s\n' 6.6 "$(uname -r)" | sort -V | head -n 1) == 6.6 ]]
@@ -66,6 +74,9 @@ fi
 if [[ -n ${NETNS_VETH_QUEUES:-} ]]; then
 	bond bond-ab active-backup
 	bond bond-lacp 802.3ad
+	rxe rxe
+elif ! has_6_6; then
+	rxe rxe
 fi
 echo "$ran rows, $failed failed"
 ((ran > 0 && failed == 0))
