@@ -19,7 +19,7 @@ static const struct port_ops *loop; /* the port behind this one */
 static struct port_ops ops;
 
 /* any, atomic */
-static int gate_shut, opens_to_fail, moves_to_fail, queues;
+static int gate_shut, opens_to_fail, moves_to_fail, takes_to_fail, queues;
 static unsigned barriers;
 static bool leaked, late;
 static bool (*lose_fn)(const struct pkt *pkt);
@@ -55,6 +55,11 @@ void loop_port_fail_moves(int n)
 	__atomic_store_n(&moves_to_fail, n, __ATOMIC_RELEASE);
 }
 
+void loop_port_fail_takes(int n)
+{
+	__atomic_store_n(&takes_to_fail, n, __ATOMIC_RELEASE);
+}
+
 void loop_port_late(void)
 {
 	__atomic_store_n(&late, true, __ATOMIC_RELEASE);
@@ -87,7 +92,7 @@ bool loop_port_leaked(void)
 
 void loop_port_forget(void)
 {
-	gate_shut = opens_to_fail = moves_to_fail = queues = 0;
+	gate_shut = opens_to_fail = moves_to_fail = takes_to_fail = queues = 0;
 	leaked = late = false;
 	lose_fn = NULL;
 	large_fn = NULL;
@@ -174,7 +179,7 @@ static int port_move_flow(struct port_queue *q, const struct flow_key *key)
 
 static int port_take_flow(struct port_queue *q, const struct flow_key *key)
 {
-	int rc = port_move_flow(q, key);
+	int rc = take_one(&takes_to_fail) ? -EPERM : port_move_flow(q, key);
 
 	return rc == -ENOENT ? port_add_flow(q, key) : rc;
 }

@@ -26,6 +26,8 @@ unsigned loop_port_barriers(void);
 void loop_port_fail_opens(int n);
 /* Moving to another queue fails for the next n flows. */
 void loop_port_fail_moves(int n);
+/* This process may not take over the next n flows of others. */
+void loop_port_fail_takes(int n);
 
 /*
  * While it is late, queues do not show what arrives: the frames are on their way, until the next

@@ -107,6 +107,8 @@ struct tcp_state_part {
 	struct flow flow; /* its only one, on the home ring */
 };
 
+struct handed;
+
 struct listen_state {
 	/* holder */
 	struct list queue; /* of inet_sock.accept_link */
@@ -116,8 +118,10 @@ struct listen_state {
 	struct kernel_conns kernel;   /* control lock */
 	struct local_listener *local; /* control lock: for local connections, or NULL */
 	enum verdict wire;	      /* as of struct udp_state */
+	/* holder with the control lock to write, any, atomic, to read */
+	struct handed *handed; /* connections that the kernel has: tcp_handed.h */
 	/* holder to write, any to read */
-	unsigned waiting; /* children in the queue */
+	unsigned waiting; /* children in the queue, and those */
 	/* any, atomic */
 	int twin_taken;	 /* a thread is in accept(2) on the twin, which may block */
 	unsigned coming; /* local connections on their way to the queue */

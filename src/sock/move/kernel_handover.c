@@ -334,6 +334,13 @@ void kernel_handover_begin(struct inet_sock *so, struct rings_barrier *barrier)
 	kernel_input_close(&in);
 }
 
+int kernel_handover_unaccepted(struct inet_sock *so)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	return kernel_handover_connection(so);
+}
+
 int kernel_handover(struct inet_sock *so, enum verdict reason)
 {
 	int rc = 0;

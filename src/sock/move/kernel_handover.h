@@ -24,6 +24,12 @@
 int kernel_handover(struct inet_sock *so, enum verdict reason);
 
 /*
+ * The first half of kernel_handover(), for a connection that no program has: 0: its twin has the
+ * connection, and the caller ends the socket; -errno: as above.
+ */
+int kernel_handover_unaccepted(struct inet_sock *so);
+
+/*
  * Optional, before the kernel_handover() of several sockets: these wait for nothing after one
  * rings_barrier_wait() for all of them. Otherwise each datagram socket waits for its port.
  */

@@ -19,7 +19,8 @@ enum message_kind {
 	MESSAGE_OFFER,	     /* the sender exits or withdraws: request or join now */
 	MESSAGE_LOST,	     /* the sender does not know such a connection */
 	MESSAGE_JOIN,	     /* listener or datagram socket: the receiver may join, too */
-	MESSAGE_PENDING,     /* an unaccepted connection, or unread datagrams, in a memfd */
+	MESSAGE_PENDING,     /* an unaccepted connection, or unread datagrams, in a memfd; */
+			     /* or an unaccepted connection as a socket of the kernel */
 	MESSAGE_RECEIVED,    /* answer to MESSAGE_PENDING: received */
 	MESSAGE_REROUTE,     /* the sender exits: use this descriptor in place of the channel's; */
 			     /* without one: somebody else gets the channel's other end */
@@ -43,6 +44,12 @@ enum message_kind {
 #define MESSAGE_FLAG_PEEK 1u /* MESSAGE_CLAIM: received by MSG_PEEK, so it will be received again */
 #define MESSAGE_FLAG_HAVE 2u /* MESSAGE_CLAIM: the receiver already held it, from another process */
 #define MESSAGE_HOPS_MAX 8   /* MESSAGE_PENDING: its flags are the times that it was forwarded */
+/*
+ * MESSAGE_PENDING, instead of the times: it goes back to its sender, because the process cannot
+ * receive the connection's frames.  Its sender gives it to the kernel, and sends the kernel's
+ * socket in a MESSAGE_PENDING.
+ */
+#define MESSAGE_FLAG_BACK 256u
 
 struct message {
 	uint32_t magic;

@@ -185,7 +185,7 @@ bool share_act(struct channel *ch, const struct message *message, int memfd);
 /* Sends all unaccepted connections, or unread datagrams, to another process. */
 void share_send_waiting(struct inet_sock *so, struct channel *to);
 /* Sends what came with a MESSAGE_PENDING, or came back. Consumes memfd. */
-void share_send_pending(struct channel *to, uint64_t id, uint64_t hops, int memfd);
+void share_send_pending(struct channel *to, uint64_t id, uint64_t flags, int memfd);
 /* Was a MESSAGE_PENDING for this listener sent there and not yet answered? */
 bool share_is_pending_at(const struct channel *ch, uint64_t id);
 /* *memfd: set to -1 if it was consumed. */
@@ -279,7 +279,7 @@ void member_leave(struct inet_sock *so);
 bool member_take_off(struct inet_sock *so, uint64_t channel, int *memfd);
 /*
  * Imports what member_take_off() exported; channel: serial of the one it came by, 0: it
- * came back. 0 or -errno.
+ * came back. 0; SHARE_UNABLE: the frames of the connection cannot be received here; -errno.
  */
 int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd);
 

@@ -389,7 +389,8 @@ bool shared_is_legal(const struct shared *s, const struct channel *ch,
 		return true;
 	if (ch->only ? id != ch->only : id > ch->last_id)
 		return false;
-	if (message->kind == MESSAGE_PENDING && message->flags > MESSAGE_HOPS_MAX)
+	if (message->kind == MESSAGE_PENDING && message->flags > MESSAGE_HOPS_MAX &&
+	    message->flags != MESSAGE_FLAG_BACK)
 		return false;
 	return (idset_has(&ch->closed, id) ? rule->closed : rule->receivers) & shared_place(s, ch);
 }

@@ -127,10 +127,13 @@ struct share_sink_ops {
 	bool (*has_waiting)(struct share_sink *sink, struct shared *s);
 	/* Calls shared_look() now and then; or not any more. */
 	void (*look)(struct share_sink *sink, struct shared *s, bool at_it);
-	/* What came with MESSAGE_PENDING is accepted for s, from ch (NULL: it came back); 0, -errno. */
+	/*
+	 * What came with MESSAGE_PENDING is accepted for s, from ch (NULL: it came back); 0;
+	 * SHARE_UNABLE: impossible here; -errno: not now, or -EINVAL: never.
+	 */
 	int (*take_pending)(struct share_sink *sink, struct shared *s, struct channel *ch);
-	/* ... is sent on. */
-	void (*forward)(struct share_sink *sink, uint64_t id, struct channel *to, uint64_t hops);
+	/* ... is sent on, or back (MESSAGE_FLAG_BACK). */
+	void (*forward)(struct share_sink *sink, uint64_t id, struct channel *to, uint64_t flags);
 };
 
 #define SHARE_UNABLE 1

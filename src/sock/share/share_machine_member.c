@@ -373,6 +373,18 @@ bool shared_forward(struct share_sink *sink, uint64_t id, struct channel *to, ui
 	return true;
 }
 
+/*
+ * Not to a member that would join again for it, and offer its place again: no other process could
+ * accept the connection in the end.
+ */
+static bool send_back(struct share_sink *sink, uint64_t id, struct channel *to)
+{
+	if (!to || to->pending >= SHARED_PENDING_MAX)
+		return false;
+	sink->ops->forward(sink, id, to, MESSAGE_FLAG_BACK);
+	return true;
+}
+
 bool shared_pending(struct share_sink *sink, struct shared *s, uint64_t id, struct channel *ch,
 		    uint64_t hops)
 {
@@ -387,5 +399,7 @@ bool shared_pending(struct share_sink *sink, struct shared *s, uint64_t id, stru
 	}
 	if (here)
 		rc = sink->ops->take_pending(sink, s, ch);
+	if (rc == SHARE_UNABLE)
+		return send_back(sink, id, ch);
 	return !rc || (rc != -EINVAL && shared_forward(sink, id, ch, hops));
 }

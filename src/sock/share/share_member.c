@@ -16,6 +16,7 @@
 #include "sock/local/local_sock.h"
 #include "sock/move/move.h"
 #include "sock/share/transfer.h"
+#include "sock/tcp/tcp_handed.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
 #include "sock/udp/udp_sock.h"
@@ -49,6 +50,8 @@ static void blank_part(struct inet_sock *so)
 		udp_init(so);
 		return;
 	}
+	if (so->inet == INET_LISTEN)
+		tcp_handed_forget(so);
 	memset(&so->listen, 0, sizeof(so->listen));
 	list_init(&so->listen.queue);
 	so->listen.backlog = backlog;
@@ -175,8 +178,10 @@ static int take_pending(struct inet_sock *so, uint64_t channel, int *memfd)
 	if (link)
 		__atomic_store_n(&so->listen.waiting, so->listen.waiting - 1, __ATOMIC_RELAXED);
 	ring_release_cold(ring);
-	if (!link)
-		return -ENOENT;
+	if (!link) {
+		*memfd = tcp_handed_take(so);
+		return *memfd < 0 ? -ENOENT : 0;
+	}
 	child = container_of(link, struct inet_sock, accept_link);
 	rc = transfer_export(child, channel, so->id, memfd);
 	sock_end(child); /* closes the connection if the export failed */
@@ -297,6 +302,27 @@ static void queue_local(struct inet_sock *so, struct inet_sock *child)
 	tcp_child_queue(child);
 }
 
+/* The caller goes on to own memfd. */
+static int take_in_handed(struct inet_sock *so, int memfd)
+{
+	int fd = sys_fd_copy(memfd), rc;
+
+	if (fd < 0)
+		return -EAGAIN;
+	rc = tcp_handed_queue(so, fd);
+	if (rc)
+		sys_close(fd);
+	return rc;
+}
+
+/* Why an import failed: not now, or not here, whenever it is tried? */
+static int unable_or(int rc, int memfd)
+{
+	if (rc == -EINVAL || rc == -EAGAIN || rc == -ENOMEM || rc == -EBUSY)
+		return rc;
+	return transfer_family(memfd) ? SHARE_UNABLE : rc;
+}
+
 int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd)
 {
 	struct inet_sock *child;
@@ -305,6 +331,8 @@ int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd)
 
 	if (so->inet == INET_UDP)
 		return take_in_datagrams(so, memfd);
+	if (tcp_handed_is(memfd))
+		return take_in_handed(so, memfd);
 	child = make_child(so);
 	rc = child ? transfer_import(child, memfd) : -ENOMEM;
 	if (!rc && child->inet == INET_LOCAL) {
@@ -316,7 +344,7 @@ int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd)
 	if (rc || sock_hold_cold(sock_ref_of(child), &ring)) {
 		if (child)
 			sock_end(child);
-		return rc ? rc : -EAGAIN;
+		return rc ? unable_or(rc, memfd) : -EAGAIN;
 	}
 	child->tcp.listener = so;
 	child->tcp.listener_gen = so->sk.gen;

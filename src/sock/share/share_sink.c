@@ -354,9 +354,9 @@ static int sink_take_pending(struct share_sink *sink, struct shared *s, struct c
 	return member_take_pending(sock_of(s), ch ? ch->serial : 0, *message_fd);
 }
 
-static void sink_forward(struct share_sink *sink, uint64_t id, struct channel *to, uint64_t hops)
+static void sink_forward(struct share_sink *sink, uint64_t id, struct channel *to, uint64_t flags)
 {
-	share_send_pending(to, id, hops, *message_fd);
+	share_send_pending(to, id, flags, *message_fd);
 	*message_fd = -1;
 }
 

@@ -24,6 +24,7 @@
 #define VERSION 4u
 #define BYTES_MAX (1ull << 31)
 #define ETH_MTU 1500u
+#define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
 
 /* The part of a snapshot that is not the TCP engine's. */
 struct head {
@@ -72,7 +73,8 @@ static void fill_head(struct head *h, const struct inet_sock *so)
 
 static int make_memfd(size_t size, uint8_t **bytes)
 {
-	int fd = (int)sys_call(SYS_memfd_create, "vma-connection", MFD_CLOEXEC, 0, 0, 0, 0);
+	int fd = (int)sys_call(SYS_memfd_create, "vma-connection", MFD_CLOEXEC | MFD_ALLOW_SEALING,
+			       0, 0, 0, 0);
 	void *addr;
 
 	if (fd < 0)
@@ -158,6 +160,7 @@ static int write_bytes(const struct inet_sock *so)
 	memcpy(bytes, &h, sizeof(h));
 	tcp_snapshot_write(&so->tcp.conn, bytes + sizeof(h), clock_now());
 	munmap(bytes, size);
+	sys_fcntl(fd, F_ADD_SEALS, SEALS); /* what comes back is what was sent */
 	return fd;
 }
 
@@ -347,6 +350,17 @@ static int map_bytes(int memfd, uint8_t **bytes, size_t *size)
 		return -EINVAL;
 	}
 	return 0;
+}
+
+int transfer_family(int memfd)
+{
+	int seals = sys_fcntl(memfd, F_GET_SEALS, 0);
+	struct head h;
+
+	if (seals < 0 || (seals & SEALS) != SEALS ||
+	    sys_call(SYS_pread64, memfd, &h, sizeof(h), 0, 0, 0) != sizeof(h) || !is_sane(&h))
+		return 0;
+	return h.family;
 }
 
 static int take_head(struct inet_sock *so, const struct head *h)

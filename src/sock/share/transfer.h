@@ -50,6 +50,12 @@ void transfer_prepare(struct inet_sock *so);
  */
 int transfer_import(struct inet_sock *so, int memfd);
 
+/*
+ * any: the family of a connection of the TCP engine, in bytes that are as transfer_export() has written
+ * them: no process can have changed them.  0: these are none.  Any descriptor may be asked for.
+ */
+int transfer_family(int memfd);
+
 /* so begins as exported: in a forked child, whose parent has it. */
 void transfer_begin_exported(struct inet_sock *so);
 

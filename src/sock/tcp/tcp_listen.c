@@ -18,6 +18,7 @@
 #include "sock/core/sock_options.h"
 #include "sock/core/stats/sock_record.h"
 #include "sock/tcp/syn_catch.h"
+#include "sock/tcp/tcp_handed.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"
 
@@ -174,6 +175,7 @@ bool tcp_listen_close(struct inet_sock *so, struct ring *ring)
 	ring_assert_held(ring);
 	while ((link = list_pop_front(&so->listen.queue)))
 		abort_child(container_of(link, struct inet_sock, accept_link));
+	tcp_handed_end(so);
 	return false;
 }
 
@@ -345,7 +347,7 @@ static struct inet_sock *dequeue_child(struct inet_sock *so)
 {
 	struct list *link = list_pop_front(&so->listen.queue);
 
-	if (list_empty(&so->listen.queue))
+	if (list_empty(&so->listen.queue) && !so->listen.handed)
 		sock_set_events(so, sock_own_events(so) & ~(uint32_t)(EPOLLIN | EPOLLRDNORM));
 	if (!link)
 		return NULL;
@@ -417,7 +419,8 @@ static int accept_finish(struct sock_ref listener, struct inet_sock *child, int 
 
 static bool twin_due(struct inet_sock *so, struct sock_wait *wait)
 {
-	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !ring_is_open(sock_home(so)))
+	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || tcp_handed_any(so) ||
+	    !ring_is_open(sock_home(so)))
 		return true;
 	if (so->listen.os_countdown-- > 0 && !spin_was_late(&wait->spin))
 		return false;
@@ -447,6 +450,7 @@ static int accept_twin(struct inet_sock *so, struct sockaddr *addr, socklen_t *l
 
 struct accept {
 	struct inet_sock *so;
+	struct sock_ref ref;	 /* of so */
 	struct inet_sock *child; /* the child that was accepted, and its descriptor */
 	int spare;
 	int flags;
@@ -490,9 +494,13 @@ static bool accept_try(void *arg, struct ring *ring, struct sock_wait *wait, ssi
 static ssize_t accept_aside(void *arg, struct sock_wait *wait)
 {
 	const struct accept *a = arg;
-	int fd = accept_twin(a->so, a->addr, a->len, a->flags);
+	int fd = -EAGAIN;
 
 	(void)wait;
+	if (tcp_handed_any(a->so))
+		fd = tcp_handed_accept(a->ref, a->addr, a->len, a->flags);
+	if (fd == -EAGAIN)
+		fd = accept_twin(a->so, a->addr, a->len, a->flags);
 	return fd == -EAGAIN ? SOCK_TRY_WAIT : fd;
 }
 
@@ -512,7 +520,8 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct sock_call call = SOCK_CALL(ref, 0, EPOLLIN);
-	struct accept a = {.so = so, .spare = -1, .flags = flags, .addr = addr, .len = len};
+	struct accept a = {
+		.so = so, .ref = ref, .spare = -1, .flags = flags, .addr = addr, .len = len};
 	int rc;
 
 	out->sk = NULL;

@@ -20,6 +20,7 @@ static struct {
 	char text[300]; /* what the machine did */
 	bool kept, gone;
 	int fails; /* what export() and transit_over() return */
+	int takes; /* ... and take_pending() */
 } t;
 
 static void note(const char *what, const struct channel *ch, uint64_t flags)
@@ -86,13 +87,13 @@ static void look(struct share_sink *sink, struct shared *s, bool at_it)
 static int take_pending(struct share_sink *sink, struct shared *s, struct channel *ch)
 {
 	note("takes", ch, 0);
-	return 0;
+	return t.takes;
 }
 
-static void forward(struct share_sink *sink, uint64_t id, struct channel *to, uint64_t hops)
+static void forward(struct share_sink *sink, uint64_t id, struct channel *to, uint64_t flags)
 {
 	assert_int_equal(id, ID);
-	note("forwards", to, 0);
+	note("forwards", to, flags & MESSAGE_FLAG_BACK);
 	to->pending++;
 }
 
@@ -220,6 +221,38 @@ static void test_a_member_in_the_middle_passes_what_waits_on(void **state)
 	DID("forwards a");
 	assert_false(shared_pending(&t.sink, &t.s, ID, &t.b, MESSAGE_HOPS_MAX));
 	DID("");
+}
+
+/* The sender's business from now on, however often it was forwarded: nobody here can accept it. */
+static void test_what_a_member_cannot_receive_goes_back(void **state)
+{
+	t.takes = SHARE_UNABLE;
+	assert_true(shared_pending(&t.sink, &t.s, ID, &t.a, MESSAGE_HOPS_MAX));
+	DID("takes a, forwards a!");
+	assert_false(shared_pending(&t.sink, &t.s, ID, NULL, 0));
+	DID("takes");
+	t.a.pending = SHARED_PENDING_MAX;
+	assert_false(shared_pending(&t.sink, &t.s, ID, &t.a, 0));
+	DID("takes a");
+	/* It may be possible later, there or here. */
+	t.a.pending = 0;
+	t.takes = -EAGAIN;
+	assert_true(shared_pending(&t.sink, &t.s, ID, &t.a, 0));
+	DID("takes a, forwards a");
+	t.takes = -EINVAL;
+	assert_false(shared_pending(&t.sink, &t.s, ID, &t.a, 0));
+	DID("takes a");
+}
+
+static void test_only_pending_may_be_sent_back(void **state)
+{
+	struct message message = {.kind = MESSAGE_PENDING, .id = ID, .flags = MESSAGE_FLAG_BACK};
+
+	assert_true(shared_is_legal(&t.s, &t.a, &message));
+	message.flags++;
+	assert_false(shared_is_legal(&t.s, &t.a, &message));
+	message.flags = MESSAGE_HOPS_MAX + 1;
+	assert_false(shared_is_legal(&t.s, &t.a, &message));
 }
 
 static void test_a_member_on_one_side_only_is_forgotten(void **state)
@@ -394,6 +427,8 @@ static void test_what_was_closed_meanwhile_ends(void **state)
 static const struct CMUnitTest tests[] = {
 	CASE(test_a_member_in_the_middle_passes_requests_on_after_it_is_closed),
 	CASE(test_a_member_in_the_middle_passes_what_waits_on),
+	CASE(test_what_a_member_cannot_receive_goes_back),
+	CASE(test_only_pending_may_be_sent_back),
 	CASE(test_a_member_on_one_side_only_is_forgotten),
 	CASE(test_a_receiver_in_the_middle_withdraws_and_goes_on_passing_on),
 	CASE(test_a_closed_receiver_offers_its_place_to_who_requests_it),
