@@ -41,6 +41,9 @@ static long no_switch(void)
 	return 0;
 }
 
+/* msec, of look_and_recv().  A thread that loses its processor has fewer looks in that time. */
+static int looks_timeout = 10;
+
 /* recv(2); a call that goes on after its looks waits for a moment. */
 static inline ssize_t look_and_recv(struct inet_sock *at, void *buf, size_t len, int flags)
 {
@@ -50,7 +53,7 @@ static inline ssize_t look_and_recv(struct inet_sock *at, void *buf, size_t len,
 	looked = series = first = 0;
 	quick_nothing = true; /* the quick way was tried */
 	spin_switches = no_switch;
-	at->rcvtimeo = 1; /* msec */
+	at->rcvtimeo = looks_timeout;
 	return sock_ops_of(&at->sk)->recv(sock_ref_of(at), &msg, flags);
 }
 
