@@ -120,11 +120,28 @@ prepare() {
 	[[ $local || ($2 != dual && ${DIFF_FAMILY:-} != native) ]] || with_ipv6 "$1"
 }
 
+# The kernel stamps what it receives while a socket of the machine asks for it, and begins a moment after the
+# first one has: this one asks all the time.
+keep_stamps() {
+	netns_spawn $netns_tmp/stamps s0 "" /usr/bin/python3 -c '
+import signal, socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, 37, 8 | 16)  # SO_TIMESTAMPING: RX_SOFTWARE, SOFTWARE
+s.bind(("127.0.0.1", 0))
+s.connect(s.getsockname())
+s.send(b"x")
+while not s.recvmsg(1, 200)[1]:
+    s.send(b"x")
+print("ready", flush=True)
+signal.pause()' || die "the kernel does not stamp: $(< $netns_tmp/stamps)"
+}
+
 modes=(0 1 2 3)
 [[ ! $local ]] || modes=(0 3)
 for mode in "${modes[@]}"; do
 	prepare "$mode" "$1"
 done
+[[ $1 != cmsg ]] || keep_stamps
 "$diff" run "${verbose[@]}" "$lib" tests/diff/intended.txt "$@" || exit
 netns_conclude
 # The sides with the library in modes 1 to 3.
