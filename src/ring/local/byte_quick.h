@@ -46,15 +46,6 @@ static inline uint32_t byte_ring_piece_now(const struct byte_ring_reader *r, uin
 	return n < there ? n : there;
 }
 
-/* Reader: byte_ring_pass(). */
-static inline void byte_ring_pass_now(struct byte_ring_reader *r, uint32_t n)
-{
-	r->flag |= BYTE_RING_KEEPS;
-	r->head += n;
-	/* release: pairs with see_head(): what is before it is not read any more */
-	__atomic_store_n(&r->shared->head, r->head | r->flag, __ATOMIC_RELEASE);
-}
-
 /* Reader: false: byte_ring_is_stopped() is false: the writer waits for nothing. */
 static inline bool byte_ring_may_be_stopped(const struct byte_ring_reader *r)
 {

@@ -495,12 +495,6 @@ uint32_t byte_ring_piece(const struct byte_ring_reader *r, uint32_t skip, const 
 	return n < there - skip ? n : (uint32_t)(there - skip);
 }
 
-void byte_ring_pass(struct byte_ring_reader *r, uint32_t n)
-{
-	r->flag |= BYTE_RING_KEEPS;
-	consumed(r, n);
-}
-
 void byte_ring_keep(struct byte_ring_shared *shared, uint64_t position)
 {
 	/* release: pairs with kept_from(): what is before it is not read any more */

@@ -239,7 +239,13 @@ uint32_t byte_ring_piece(const struct byte_ring_reader *reader, uint32_t skip, c
  * Consumes n bytes, which are there.  What is at byte_ring_shared.kept or behind it stays as it is: the first time,
  * byte_ring_keep() comes before.
  */
-void byte_ring_pass(struct byte_ring_reader *reader, uint32_t n);
+static inline void byte_ring_pass(struct byte_ring_reader *reader, uint32_t n)
+{
+	reader->flag |= BYTE_RING_KEEPS;
+	reader->head += n;
+	/* release: pairs with see_head(): what is before it is not read any more */
+	__atomic_store_n(&reader->shared->head, reader->head | reader->flag, __ATOMIC_RELEASE);
+}
 /*
  * any, one thread at a time: bytes from this position on are kept, none before it.  BYTE_RING_POSITION: none is.  It
  * needs the shared words only: the reader may be closed, or in another process.

@@ -153,7 +153,7 @@ static ssize_t take_one(struct inet_sock *so, uint8_t *to, size_t n)
 		return rc;
 	}
 	n = pkt->len; /* another thread may give it back at once */
-	byte_ring_pass_now(&so->shm.in, (uint32_t)n);
+	byte_ring_pass(&so->shm.in, (uint32_t)n);
 	held_fill(held, sock_ref_of(so), pkt, 0);
 	return (ssize_t)n;
 }
@@ -244,7 +244,7 @@ static bool hand_out(struct inet_sock *so, struct xtreme_batch *b, const struct 
 		filter_set_address(&c->src, &so->remote.addr.w[3], &so->remote.port);
 	else
 		xtreme_set_peer(c, so);
-	byte_ring_pass_now(&so->shm.in, pkt->len);
+	byte_ring_pass(&so->shm.in, pkt->len);
 	local_after_read(so, pkt->len);
 	return true;
 }

@@ -25,15 +25,14 @@ struct xtreme_queue *xtreme_queues[SOCK_RING_NUMBERS];
 
 /* ---- queues ------------------------------------------------------------------------------- */
 
-/* holder: the queue, made at need.  NULL: no memory, or the ring has no number (rings_nowhere()). */
-static struct xtreme_queue *queue_made(const struct ring *ring)
+/* holder, of a ring that has none.  NULL: as queue_made(). */
+static __attribute__((noinline)) struct xtreme_queue *make_queue(const struct ring *ring)
 {
-	struct xtreme_queue *q = xtreme_queue_of(ring->id);
+	struct xtreme_queue *q = NULL;
 
 	ring_assert_held(ring);
-	if (q || ring->id >= SOCK_RING_NUMBERS)
-		return q;
-	q = mem_zalloc(sizeof(*q));
+	if (ring->id < SOCK_RING_NUMBERS)
+		q = mem_zalloc(sizeof(*q));
 	if (!q)
 		return NULL;
 	list_init(&q->ready);
@@ -41,6 +40,14 @@ static struct xtreme_queue *queue_made(const struct ring *ring)
 	/* release: pairs with xtreme_queue_of() */
 	__atomic_store_n(&xtreme_queues[ring->id], q, __ATOMIC_RELEASE);
 	return q;
+}
+
+/* holder: the queue, made at need.  NULL: no memory, or the ring has no number (rings_nowhere()). */
+static inline struct xtreme_queue *queue_made(const struct ring *ring)
+{
+	struct xtreme_queue *q = xtreme_queue_of(ring->id);
+
+	return __builtin_expect(q != NULL, 1) ? q : make_queue(ring);
 }
 
 /* ---- watches (holder) --------------------------------------------------------------------- */
@@ -61,10 +68,8 @@ static struct xtreme *xtreme_of(const struct inet_sock *so)
 /* The next poll of the ring, home of the socket, looks at it. */
 static void enqueue(struct xtreme *x, const struct ring *ring)
 {
-	struct xtreme_queue *q = xtreme_queue_of(ring->id);
+	struct xtreme_queue *q = queue_made(ring);
 
-	if (__builtin_expect(!q, 0))
-		q = queue_made(ring);
 	if (q && !list_linked(&x->ready))
 		list_push_back(&q->ready, &x->ready);
 }
@@ -314,9 +319,7 @@ void xtreme_poll(unsigned number, struct xtreme_batch *b)
 	b->n = b->n_listeners = 0;
 	if (!ring_hold_cold(ring))
 		return;
-	q = xtreme_queue_of(number);
-	if (__builtin_expect(!q, 0))
-		q = queue_made(ring);
+	q = queue_made(ring);
 	if (q) {
 		b->store = &q->store;
 		if (buff_has_returned(&q->store))

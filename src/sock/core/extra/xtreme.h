@@ -72,7 +72,7 @@ extern struct xtreme_queue *xtreme_queues[SOCK_RING_NUMBERS]; /* any, atomic; th
 /* any: the queue of a ring, by its number; NULL: none was needed so far. */
 static inline struct xtreme_queue *xtreme_queue_of(unsigned ring)
 {
-	/* acquire: pairs with queue_made() */
+	/* acquire: pairs with make_queue() */
 	return ring < SOCK_RING_NUMBERS ? __atomic_load_n(&xtreme_queues[ring], __ATOMIC_ACQUIRE)
 					: NULL;
 }
