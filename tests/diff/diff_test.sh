@@ -42,15 +42,8 @@ one_host() {
 	ip -n "s$1" addr add $netns_client/24 dev lo
 	ip -n "s$1" addr add $netns_server/24 dev lo
 	ip -n "s$1" route add 224.0.0.0/4 dev lo
-	[[ $2 != dual && ${DIFF_FAMILY:-} != native ]] || one_host_ipv6 "s$1"
+	[[ $2 != dual && ${DIFF_FAMILY:-} != native ]] || netns_ip6 "s$1" lo fd00:9::1/64 fd00:9::2/64
 	touch "/run/netns/c$1" && mount --bind "/run/netns/s$1" "/run/netns/c$1" || die "no second name"
-}
-
-# one_host_ipv6 NAMESPACE
-one_host_ipv6() {
-	in_ns "$1" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.lo.disable_ipv6=0
-	ip -n "$1" addr add fd00:9::1/64 dev lo nodad
-	ip -n "$1" addr add fd00:9::2/64 dev lo nodad
 }
 
 # second_link MODE
@@ -64,25 +57,21 @@ second_link() {
 
 # with_more_ipv6 MODE: after netns_link_local.
 with_more_ipv6() {
-	local side link
-
-	for side in "c$1:1" "s$1:2"; do
-		ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad
-		ip -n "${side%:*}" addr add "fd00:9:1::${side#*:}/64" dev v1 nodad
-	done
-	ip -n "c$1" addr add fd00:9::3/64 dev v0 nodad
+	netns_pair_ip6 "$1"
+	netns_ip6 "c$1" v1 fd00:9:1::1/64
+	netns_ip6 "s$1" v1 fd00:9:1::2/64
+	netns_ip6 "c$1" v0 fd00:9::3/64
 }
 
 # with_ipv6 MODE
 with_ipv6() {
 	local side
 
-	for side in "c$1:1" "s$1:2"; do
+	for side in "c$1" "s$1"; do
 		# While the link-local address is tentative, the library sends a datagram by the kernel.
-		in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.v0.accept_dad=0
-		in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.v0.disable_ipv6=0
-		ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad
+		in_ns "$side" sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.v0.accept_dad=0
 	done
+	netns_pair_ip6 "$1"
 	with_nobody "$1" fd00:9::9
 }
 

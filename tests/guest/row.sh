@@ -135,15 +135,6 @@ flows() {
 	netns_run c "$lib" $python $echo "$1" $netns_server 5600 "${@:2}"
 }
 
-with_ipv6() {
-	local side
-
-	for side in c:1 s:2; do
-		in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.v0.disable_ipv6=0
-		ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad || return 1
-	done
-}
-
 # passed: the datagrams and segments that passed the kernels of both sides.
 passed() {
 	local side
@@ -244,7 +235,7 @@ check "$name: 32 flows and 32 connections" flows many 32 3
 stop
 check "$name: every size from 1 to 60,000 bytes" flows sizes
 stop
-check "$name: addresses of IPv6" with_ipv6
+netns_pair_ip6 ""
 check "$name: IPv6" dual fd00:9::2
 stop
 check "$name: IPv4-mapped addresses" dual ::ffff:$netns_server

@@ -7,10 +7,9 @@ cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
 program=$1
 chosen=${2:-.}
-for side in c:1 s:2; do
-	in_ns "${side%:*}" sh -c 'for i in all lo v0; do echo 0 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; done'
-	ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad
-done
+in_ns c sysctl -qw net.ipv6.conf.lo.disable_ipv6=0
+in_ns s sysctl -qw net.ipv6.conf.lo.disable_ipv6=0
+netns_pair_ip6 ""
 server6=fd00:9::2
 
 serve_node() {

@@ -74,9 +74,8 @@ addresses4() {
 addresses6() {
 	ip -n "$1" link set v0 up
 	ip -n "$1" link set w0 up
-	ip -n "$1" addr add fd00:9::2/64 dev v0 nodad
-	ip -n "$1" addr add fe80::2/64 dev v0 nodad
-	ip -n "$1" addr add fd00:99::2/64 dev w0 nodad
+	netns_ip6 "$1" v0 fd00:9::2/64 fe80::2/64
+	netns_ip6 "$1" w0 fd00:99::2/64
 	ip -n "$1" neigh add fd00:9::66 lladdr 02:00:00:00:00:66 dev v0
 	ip -n "$1" neigh add fe80::66 lladdr 02:00:00:00:00:66 dev v0
 	ip -n "$1" neigh add fd00:9::1 lladdr 02:00:00:00:00:01 dev v0

@@ -240,16 +240,41 @@ netns_up() {
 	ip -n "$1" link set "$2" up
 }
 
+# netns_ip6 NAMESPACE INTERFACE ADDRESS/LENGTH...: usable when it returns: the kernel adds the route to
+# an address of its own in a work item that may wait for the lock of all network configuration.
+netns_ip6() {
+	local address
+
+	in_ns "$1" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 "net.ipv6.conf.$2.disable_ipv6=0"
+	for address in "${@:3}"; do
+		ip -n "$1" addr add "$address" dev "$2" nodad || die "no address $address in $1"
+	done
+	for address in "${@:3}"; do
+		await 30 netns_has_ip6 "$1" "$2" "${address%/*}" || die "$address in $1 cannot be used"
+	done
+}
+
+netns_has_ip6() {
+	[[ $(ip -6 -n "$1" route show table local type local exact "$3" dev "$2") ]]
+}
+
+# netns_pair_ip6 TAG: fd00:9::1 on v0 of c<tag>, fd00:9::2 on that of s<tag>.
+netns_pair_ip6() {
+	netns_ip6 "c$1" v0 fd00:9::1/64
+	netns_ip6 "s$1" v0 fd00:9::2/64
+}
+
 # netns_link_local TAG INTERFACE...: fe80::1 on each of these in c<tag>, fe80::2 in s<tag>.
 netns_link_local() {
 	local side link
 
 	for side in "c$1:1" "s$1:2"; do
-		in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0
+		# No addresses of the kernel's choice.
 		for link in "${@:2}"; do
-			# No address of the kernel's choice.
-			in_ns "${side%:*}" sysctl -qw net.ipv6.conf.$link.addr_gen_mode=1 net.ipv6.conf.$link.disable_ipv6=0
-			ip -n "${side%:*}" addr add "fe80::${side#*:}/64" dev $link nodad
+			in_ns "${side%:*}" sysctl -qw "net.ipv6.conf.$link.addr_gen_mode=1"
+		done
+		for link in "${@:2}"; do
+			netns_ip6 "${side%:*}" "$link" "fe80::${side#*:}/64"
 		done
 	done
 }

@@ -86,10 +86,7 @@ serves_both() {
 	netns_run s "" /usr/bin/python3 $netns_tmp/ask6.py fd00:9::1 || return 1
 	await 60 says '^bad'
 }
-for side in c:1 s:2; do
-	in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.v0.disable_ipv6=0
-	ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad
-done
+netns_pair_ip6 ""
 vma_env=("${plain[@]}")
 check "a server of both families" serves_both
 check "... nothing is wrong" says '^bad 0'

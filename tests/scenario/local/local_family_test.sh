@@ -11,8 +11,7 @@ netns_enter "$self" "$@"
 needs /usr/bin/python3
 netns_needs_lib
 netns_new s
-in_ns s sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.lo.disable_ipv6=0
-ip -n s addr add fd00:9::1/128 dev lo nodad
+netns_ip6 s lo fd00:9::1/128
 port=7500
 export VMA_LOCAL=1
 program() { echo /usr/bin/python3 tests/scenario/local/local_family.py "$@"; }

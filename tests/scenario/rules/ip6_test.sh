@@ -12,10 +12,7 @@ use=tests/scenario/rules/use6.py
 conf=$netns_tmp/libvma.conf
 log=$netns_tmp/log
 netns_pair ""
-for side in c:1 s:2; do
-	in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.v0.disable_ipv6=0
-	ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad
-done
+netns_pair_ip6 ""
 netns_spawn $netns_tmp/serve s "" python3 $use serve || die "no server"
 vma_env=(VMA_TRACELEVEL=debug "VMA_CONFIG_FILE=$conf")
 

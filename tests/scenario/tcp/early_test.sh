@@ -19,10 +19,7 @@ if [[ ${1:-} == -6 ]]; then
 	export EARLY_FAMILY=6
 	server_addr=fd00:9::2
 	connections=/proc/net/tcp6
-	for side in c:1 s:2; do
-		in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.v0.disable_ipv6=0
-		ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad
-	done
+	netns_pair_ip6 ""
 fi
 mkdir -m 700 /run/libvma
 (umask 077 && : > /run/libvma/names)

@@ -10,10 +10,7 @@ cd "${self%/*}/../../.." || exit 2
 netns_enter "$self" "$@"
 
 netns_pair ""
-for side in c:1 s:2; do
-	in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.v0.disable_ipv6=0
-	ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad
-done
+netns_pair_ip6 ""
 set_tcp() { in_ns c sysctl -qw "net.ipv4.tcp_$1=$2"; }
 set_tcp no_metrics_save 1
 set_tcp congestion_control reno
