@@ -119,6 +119,11 @@ struct port_ops {
 	/* A 3-tuple of TCP: the kernel has no connections at its address and port any more. */
 	void (*kernel_done)(struct port_queue *q, const struct flow_key *key);
 	/*
+	 * Only without can.shared_steering: could one more process take this flow of the queue, a
+	 * 5-tuple?  Not while earlier owners still have too many entries for it.
+	 */
+	bool (*may_part)(struct port_queue *q, const struct flow_key *key);
+	/*
 	 * An event for so many frames, or so many microseconds after the first; both 0: for each.  It
 	 * stays so while the queue is open.  -EOPNOTSUPP: the port does not moderate events.
 	 */
@@ -271,7 +276,8 @@ static inline bool port_give_back(struct port_queue *q, struct pkt *pkt)
 
 /* The moderate of ports that cannot do it. */
 int port_moderates_nothing(struct port_queue *q, uint16_t frames, uint16_t usec);
-/* part_flow of ports where take_flow replaces the entry. */
+/* may_part and part_flow of ports where take_flow replaces the entry. */
+bool port_may_part(struct port_queue *q, const struct flow_key *key);
 bool port_parts_at_once(struct port_queue *q, const struct flow_key *key, bool over);
 
 /* The operations of a ring without a port: every one does nothing or fails. */

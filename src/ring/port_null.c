@@ -72,6 +72,11 @@ static void ignore_key(struct port_queue *q, const struct flow_key *key)
 {
 }
 
+bool port_may_part(struct port_queue *q, const struct flow_key *key)
+{
+	return true;
+}
+
 bool port_parts_at_once(struct port_queue *q, const struct flow_key *key, bool over)
 {
 	return true;
@@ -146,6 +151,7 @@ const struct port_ops port_null_ops = {
 	always_idle,		/* idle */
 	NULL,			/* is_needed */
 	ignore_key,		/* kernel_done */
+	port_may_part,		/* may_part */
 	port_moderates_nothing, /* moderate */
 	refuse_flow,		/* move_flow */
 	refuse_queue,		/* open_queue */

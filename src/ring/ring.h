@@ -442,6 +442,7 @@ int ring_flow_take(struct ring *ring, struct flow *flow);
  */
 bool ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in);
 bool ring_flow_parted(struct ring *ring, const struct flow *stand_in, bool over);
+bool ring_flow_may_part(struct ring *ring, const struct flow *flow); /* see port_ops.may_part */
 
 /* Runs the work at the end of this burst, or of this hold when no burst is under way. */
 static inline void ring_work_add(struct ring *ring, struct ring_work *work)

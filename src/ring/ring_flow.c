@@ -431,9 +431,21 @@ int ring_flow_take(struct ring *ring, struct flow *flow)
 	return rc;
 }
 
+/* While another process takes the flow, the port steers it here, too. */
+static bool has_entry_of_its_own(const struct ring *ring, const struct flow *flow)
+{
+	return flow->steered && ring->q && !ring->q->port->can.shared_steering;
+}
+
+bool ring_flow_may_part(struct ring *ring, const struct flow *flow)
+{
+	ring_assert_held(ring);
+	return !has_entry_of_its_own(ring, flow) || ring->ops->may_part(ring->q, &flow->key);
+}
+
 bool ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in)
 {
-	bool stays = flow->steered && ring->q && !ring->q->port->can.shared_steering;
+	bool stays = has_entry_of_its_own(ring, flow);
 
 	ring_assert_held(ring);
 	stand_in->key = flow->key;

@@ -428,6 +428,7 @@ static const struct port_ops loop_ops = {
 	.grant = loop_grant,
 	.idle = loop_idle,
 	.kernel_done = loop_kernel_done,
+	.may_part = port_may_part,
 	.moderate = port_moderates_nothing,
 	.move_flow = loop_move_flow,
 	.open_queue = loop_open_queue,

@@ -70,6 +70,11 @@ void mlx5_unclaim(const struct mlx5_port *port, const struct flow_key *key, unsi
 	(void)claim(port, lock_of(port, key, nth, F_UNLCK));
 }
 
+bool mlx5_is_nth_claimed(const struct mlx5_port *port, const struct flow_key *key, unsigned nth)
+{
+	return is_of_another(port, lock_of(port, key, nth, F_WRLCK));
+}
+
 bool mlx5_is_claimed(const struct mlx5_port *port, const struct flow_key *key)
 {
 	struct flock lock = lock_of(port, key, 0, F_WRLCK);

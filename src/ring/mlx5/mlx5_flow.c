@@ -380,6 +380,22 @@ int mlx5_take_flow(struct port_queue *base, const struct flow_key *key)
 	return rc;
 }
 
+/* Whoever has a rule from before needs no other; this may be someone new. */
+bool mlx5_may_part(struct port_queue *base, const struct flow_key *key)
+{
+	struct mlx5_queue *q = mlx5_queue_of(base);
+	struct mlx5_rule *rule;
+	bool may;
+
+	mutex_lock(&q->port->lock);
+	rule = find_of(q, key);
+	may = !rule;
+	for (unsigned nth = 0; !may && nth < mlx5_priorities(key); nth++)
+		may = nth != rule->nth && !mlx5_is_nth_claimed(q->port, key, nth);
+	mutex_unlock(&q->port->lock);
+	return may;
+}
+
 bool mlx5_part_flow(struct port_queue *base, const struct flow_key *key, bool over)
 {
 	struct mlx5_queue *q = mlx5_queue_of(base);

@@ -203,6 +203,7 @@ int mlx5_add_wide(struct port_queue *base, const struct flow_key *key);
 int mlx5_del_flow(struct port_queue *base, const struct flow_key *key);
 int mlx5_move_flow(struct port_queue *base, const struct flow_key *key);
 int mlx5_take_flow(struct port_queue *base, const struct flow_key *key);
+bool mlx5_may_part(struct port_queue *base, const struct flow_key *key);
 bool mlx5_part_flow(struct port_queue *base, const struct flow_key *key, bool over);
 bool mlx5_flow_is_foreign(struct port *base, const struct flow_key *key);
 void mlx5_addrs_gone(struct port *base, const struct inaddr *gone, unsigned n);
@@ -260,6 +261,8 @@ int mlx5_claims_open(void);
  */
 int mlx5_claim(const struct mlx5_port *port, const struct flow_key *key, unsigned nth);
 void mlx5_unclaim(const struct mlx5_port *port, const struct flow_key *key, unsigned nth);
+/* Has another process that of the nth priority? */
+bool mlx5_is_nth_claimed(const struct mlx5_port *port, const struct flow_key *key, unsigned nth);
 /* Has another process a claim, of any priority? */
 bool mlx5_is_claimed(const struct mlx5_port *port, const struct flow_key *key);
 /* lock: this process has taken the flow, and made its rule; or it has it no more. */

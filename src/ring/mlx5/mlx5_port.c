@@ -197,6 +197,7 @@ static const struct port_ops mlx5_ops = {
 	.grant = mlx5_grant,
 	.idle = mlx5_idle,
 	.kernel_done = mlx5_kernel_done,
+	.may_part = mlx5_may_part,
 	.moderate = mlx5_moderate,
 	.move_flow = mlx5_move_flow,
 	.open_queue = mlx5_open_queue,

@@ -169,6 +169,7 @@ static const struct port_ops team_ops = {
 	.idle = team_idle,
 	.is_needed = team_is_needed,
 	.kernel_done = team_kernel_done,
+	.may_part = port_may_part,
 	.moderate = team_moderate,
 	.move_flow = team_move_flow,
 	.open_queue = team_open_queue,

@@ -69,6 +69,7 @@ static const struct port_ops xdp_ops = {
 	.idle = xdp_idle,
 	.is_needed = xdp_group_needs,
 	.kernel_done = xdp_kernel_done,
+	.may_part = port_may_part,
 	.moderate = port_moderates_nothing,
 	.move_flow = xdp_move_flow,
 	.open_queue = xdp_open_queue,

@@ -200,7 +200,9 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 		if (channel)
 			quarantine_forward(quarantine, share_late, channel, id);
 		ring_drain(ring);
-		rc = tcp_filter_is_out(so) ? -EBUSY : write_bytes(so);
+		rc = tcp_filter_is_out(so) || (channel && !ring_flow_may_part(ring, &so->tcp.flow))
+			     ? -EBUSY
+			     : write_bytes(so);
 	}
 	if (rc < 0) {
 		quarantine_free(quarantine);

@@ -313,6 +313,7 @@ static const struct port_ops fake_ops = {
 	.grant = fake_grant,
 	.idle = fake_idle,
 	.kernel_done = fake_kernel_done,
+	.may_part = port_may_part,
 	.moderate = fake_moderate,
 	.move_flow = fake_move_flow,
 	.open_queue = fake_open_queue,

@@ -200,6 +200,27 @@ static void test_others_may_not_have_the_key_meanwhile(void **state)
 	assert_false(two_of_one_priority());
 }
 
+/* As many processes as there are priorities have had it, and none of them has looked since. */
+static void test_it_waits_where_it_is_until_an_earlier_owner_has_looked(void **state)
+{
+	unsigned last = mlx5_priorities(&key) - 1;
+
+	(void)state;
+	assert_true(last + 1 < PROCESSES);
+	assert_int_equal(mlx5_add_flow(queue_of(0, 0), &key), 0);
+	for (unsigned p = 0; p < last; p++) {
+		assert_true(mlx5_may_part(queue_of(p, 0), &key));
+		assert_false(part(p, 0, false));
+		assert_int_equal(take(p + 1, 0), 0);
+	}
+	assert_false(mlx5_may_part(queue_of(last, 0), &key));
+	assert_int_equal(take(last + 1, 0), -EEXIST);
+	assert_true(part(1, 0, false));
+	assert_true(mlx5_may_part(queue_of(last, 0), &key));
+	assert_int_equal(take(last + 1, 0), 0);
+	assert_false(two_of_one_priority());
+}
+
 /* 1 has a rule of its time, that 0 must not take for one of now. */
 static void test_back_and_forth_before_anybody_looked(void **state)
 {
@@ -243,7 +264,7 @@ static void test_it_comes_back_to_another_queue(void **state)
  */
 static void test_any_order(void **state)
 {
-	unsigned process = 0, q = 0, seed = 17;
+	unsigned process = 0, q = 0, moves = 0, seed = 17;
 	bool left[PROCESSES][QUEUES] = {{false}};
 
 	(void)state;
@@ -255,15 +276,13 @@ static void test_any_order(void **state)
 		if (rand_r(&seed) % 2) {
 			if (left[p][at] && (p != process || at != q))
 				left[p][at] = !part(p, at, rand_r(&seed) % 8 == 0);
-		} else if (p != process) {
+		} else if (p != process && mlx5_may_part(queue_of(process, q), &key)) {
 			left[process][q] = !part(process, q, false);
-			if (!take(p, at)) {
-				process = p;
-				q = at;
-			} else {
-				assert_int_equal(take(process, q), 0); /* it stays */
-			}
+			assert_int_equal(take(p, at), 0);
+			process = p;
+			q = at;
 			left[process][q] = false;
+			moves++;
 		}
 		assert_int_not_equal(receiver(), -1);
 		assert_true(rules_of((int)process) >= 1);
@@ -274,6 +293,7 @@ static void test_any_order(void **state)
 				part(p, at, true);
 	assert_int_equal(rules_of(-1), 1);
 	assert_int_equal(receiver(), process);
+	assert_true(moves > 1000);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -281,6 +301,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_the_giver_has_a_rule_until_the_taker_has_one),
 	TEST(test_nobody_takes_it_and_the_kernel_gets_its_frames),
 	TEST(test_others_may_not_have_the_key_meanwhile),
+	TEST(test_it_waits_where_it_is_until_an_earlier_owner_has_looked),
 	TEST(test_back_and_forth_before_anybody_looked),
 	TEST(test_it_comes_back_to_another_queue),
 	TEST(test_any_order),
