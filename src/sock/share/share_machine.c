@@ -375,6 +375,7 @@ bool shared_is_legal(const struct shared *s, const struct channel *ch,
 {
 	const struct message_rule *rule = message_rules;
 	uint64_t id = message->id;
+	unsigned legal;
 
 	if (message->kind >= MESSAGE_KINDS)
 		return false;
@@ -392,7 +393,10 @@ bool shared_is_legal(const struct shared *s, const struct channel *ch,
 	if (message->kind == MESSAGE_PENDING && message->flags > MESSAGE_HOPS_MAX &&
 	    message->flags != MESSAGE_FLAG_BACK)
 		return false;
-	return (idset_has(&ch->closed, id) ? rule->closed : rule->receivers) & shared_place(s, ch);
+	legal = idset_has(&ch->closed, id) ? rule->closed : rule->receivers;
+	if (ch->done) /* by us: what the other end sent before it knew */
+		legal |= rule->receivers;
+	return legal & shared_place(s, ch);
 }
 
 bool shared_for_another(struct share_sink *sink, struct channel *ch, const struct message *message)

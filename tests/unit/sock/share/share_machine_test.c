@@ -422,6 +422,31 @@ static void test_what_was_closed_meanwhile_ends(void **state)
 	assert_true(t.gone);
 }
 
+static bool is_legal(enum message_kind kind)
+{
+	struct message message = {.kind = kind, .id = ID};
+
+	return shared_is_legal(NULL, &t.a, &message);
+}
+
+/* The owner offers it, or leaves it to the kernel, while its channel ends here with the socket. */
+static void test_a_channel_of_one_socket_ends_before_the_other_end_knows(void **state)
+{
+	t.a.only = ID;
+	idset_add(&t.a.closed, ID);
+	assert_false(is_legal(MESSAGE_OFFER)); /* after it said that it has closed it */
+	assert_false(is_legal(MESSAGE_TO_KERNEL));
+	assert_true(is_legal(MESSAGE_CLOSED));
+	t.a.done = true;
+	assert_true(is_legal(MESSAGE_OFFER));
+	assert_true(is_legal(MESSAGE_TO_KERNEL));
+	assert_true(is_legal(MESSAGE_CLOSED));
+	assert_false(is_legal(MESSAGE_ACK));
+	t.gone = true;
+	receive(&t.a, MESSAGE_OFFER, 0);
+	DID("CLOSED a");
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, fresh, end)
 
 static const struct CMUnitTest tests[] = {
@@ -442,6 +467,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_what_cannot_be_packed_stays),
 	CASE(test_what_cannot_be_unpacked_is_reset),
 	CASE(test_what_was_closed_meanwhile_ends),
+	CASE(test_a_channel_of_one_socket_ends_before_the_other_end_knows),
 };
 
 VMA_TEST_MAIN("share_machine", tests, NULL, NULL)
