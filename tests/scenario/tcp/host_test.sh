@@ -4,34 +4,48 @@
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	changed settings          the kernel: sees the packets
+#
+# What the kernel alone does is seen at the same time, in ck and sk: both mostly wait.
 self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
 
-netns_pair ""
-# Frames for nobody arrive at s, which leaves them alone.
-mac=$(ip -n s -br link show v0 | awk '{ print $3 }')
-in_ns c ip neigh replace 10.9.0.9 lladdr "$mac" dev v0 nud permanent
+for pair in "" k; do
+	netns_pair "$pair"
+	# Frames for nobody arrive at s, which leaves them alone.
+	mac=$(ip -n "s$pair" -br link show v0 | awk '{ print $3 }')
+	in_ns "c$pair" ip neigh replace 10.9.0.9 lladdr "$mac" dev v0 nud permanent
+done
 
-set_tcp() { in_ns c sysctl -qw "net.ipv4.tcp_$1=$2"; }
+# both COMMAND...: in each client's namespace.
+both() {
+	in_ns c "$@"
+	in_ns ck "$@"
+}
+set_tcp() { both sysctl -qw "net.ipv4.tcp_$1=$2"; }
 
 # route WORD...: of the link.
-route() { in_ns c ip route replace 10.9.0.0/24 dev v0 proto kernel scope link src 10.9.0.1 "$@"; }
+route() { both ip route replace 10.9.0.0/24 dev v0 proto kernel scope link src 10.9.0.1 "$@"; }
 
-# asked LIB FILE [acks]: by a peer of its own, which counts.
+# asked PAIR LIB FILE [acks]: by a peer of its own, which counts.
 asked() {
-	netns_spawn $netns_tmp/serve s "" python3 tests/scenario/tcp/host.py serve 7000 ||
-		die "no server: $(cat $netns_tmp/serve)"
-	netns_run c "$1" python3 tests/scenario/tcp/host.py ask $netns_server 7000 "${@:3}" > "$2"
+	local log=$netns_tmp/serve$1
+
+	netns_spawn "$log" "s$1" "" python3 tests/scenario/tcp/host.py serve 7000 || die "no server: $(cat "$log")"
+	netns_run "c$1" "$2" python3 tests/scenario/tcp/host.py ask $netns_server 7000 "${@:4}" > "$3"
 	kill "$spawned"
 	await 30 is_gone "$spawned" || die "the server stays"
 }
 
 # compare WHAT REGEX [acks]: the kernel's lines match, and the library's are the same.
 compare() {
-	asked "" $netns_tmp/plain "${@:3}"
-	asked "$lib" $netns_tmp/with "${@:3}"
+	local plain
+
+	(trap - EXIT; asked k "" $netns_tmp/plain "${@:3}") &
+	plain=$!
+	asked "" "$lib" $netns_tmp/with "${@:3}"
+	wait $plain || die "nothing of the kernel"
 	cat $netns_tmp/plain
 	check "$1: the kernel does what we think" grep -qE "$2" $netns_tmp/plain
 	check "$1: the same with the library" diff $netns_tmp/plain $netns_tmp/with
