@@ -52,8 +52,7 @@ settings6() {
 			echo 1 > \$i/addr_gen_mode
 			echo 0 > \$i/accept_dad
 			echo 0 > \$i/accept_ra
-		done
-		for i in all v0 w0; do echo 0 > \$i/disable_ipv6; done"
+		done"
 }
 
 # addresses4 NAMESPACE
