@@ -394,8 +394,8 @@ bool shared_is_legal(const struct shared *s, const struct channel *ch,
 	    message->flags != MESSAGE_FLAG_BACK)
 		return false;
 	legal = idset_has(&ch->closed, id) ? rule->closed : rule->receivers;
-	if (ch->done) /* by us: what the other end sent before it knew */
-		legal |= rule->receivers;
+	if (ch->done) /* we dropped the socket: what the other end sent before it knew */
+		legal |= rule->receivers & PLACE_UNKNOWN;
 	return legal & shared_place(s, ch);
 }
 

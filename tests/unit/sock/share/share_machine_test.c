@@ -442,6 +442,9 @@ static void test_a_channel_of_one_socket_ends_before_the_other_end_knows(void **
 	assert_true(is_legal(MESSAGE_TO_KERNEL));
 	assert_true(is_legal(MESSAGE_CLOSED));
 	assert_false(is_legal(MESSAGE_ACK));
+	/* The other end had it from elsewhere, too, and closed this channel: here it is as before. */
+	assert_false(
+		shared_is_legal(&t.s, &t.a, &(struct message){.kind = MESSAGE_JOIN, .id = ID}));
 	t.gone = true;
 	receive(&t.a, MESSAGE_OFFER, 0);
 	DID("CLOSED a");
