@@ -437,12 +437,12 @@ int ring_flow_start(struct ring *ring, struct flow *flow);
  */
 int ring_flow_take(struct ring *ring, struct flow *flow);
 /*
- * Exports a flow to another process: stand_in, with its deliver function, gets flow's key and place.
+ * Exports a flow to another process, when ring_flow_may_part(): stand_in, with its deliver function, gets its key and place.
  * True: the port's entry stays until ring_flow_parted() removes it (over, or the other process has one).
  */
 bool ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in);
 bool ring_flow_parted(struct ring *ring, const struct flow *stand_in, bool over);
-bool ring_flow_may_part(struct ring *ring, const struct flow *flow); /* see port_ops.may_part */
+bool ring_flow_may_part(const struct ring *ring, const struct flow *flow);
 
 /* Runs the work at the end of this burst, or of this hold when no burst is under way. */
 static inline void ring_work_add(struct ring *ring, struct ring_work *work)

@@ -437,7 +437,7 @@ static bool has_entry_of_its_own(const struct ring *ring, const struct flow *flo
 	return flow->steered && ring->q && !ring->q->port->can.shared_steering;
 }
 
-bool ring_flow_may_part(struct ring *ring, const struct flow *flow)
+bool ring_flow_may_part(const struct ring *ring, const struct flow *flow)
 {
 	ring_assert_held(ring);
 	return !has_entry_of_its_own(ring, flow) || ring->ops->may_part(ring->q, &flow->key);

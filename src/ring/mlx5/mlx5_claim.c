@@ -4,7 +4,8 @@
  * of the same match and priority, so without them two processes that share a port would both get
  * each frame.  A connection that goes from one process to another has a rule of each for a while,
  * of different priorities: the taker claims one that is left, makes its rule, and claims that it has
- * taken the connection.  When the giver sees that, it removes its own (mlx5_part_flow()).  Only who
+ * taken the connection.  When the giver sees that, it removes its own (mlx5_part_flow()).  While none
+ * is left, the connection stays where it is (mlx5_may_part()).  Only who
  * has the connection claims that: two givers would remove their rules at once.
  *
  * A claim is a lock on one byte of a file of the user (base/host_dir.h), at an offset that is a

@@ -178,6 +178,12 @@ static int export_local(struct inet_sock *so, int *memfd)
 	return 0;
 }
 
+/* holder of home; channel 0: to the next image, which closes the rings of this one. */
+static bool must_stay(const struct inet_sock *so, const struct ring *ring, uint64_t channel)
+{
+	return tcp_filter_is_out(so) || (channel && !ring_flow_may_part(ring, &so->tcp.flow));
+}
+
 int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd)
 {
 	struct quarantine *quarantine;
@@ -200,9 +206,7 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 		if (channel)
 			quarantine_forward(quarantine, share_late, channel, id);
 		ring_drain(ring);
-		rc = tcp_filter_is_out(so) || (channel && !ring_flow_may_part(ring, &so->tcp.flow))
-			     ? -EBUSY
-			     : write_bytes(so);
+		rc = must_stay(so, ring, channel) ? -EBUSY : write_bytes(so);
 	}
 	if (rc < 0) {
 		quarantine_free(quarantine);

@@ -248,6 +248,57 @@ static void test_an_early_request_is_kept_and_answered_later(void **state)
 	assert_true(act(MESSAGE_NACK, id, 0, -1));
 }
 
+static bool may_part;
+
+static bool says_may_part(struct port_queue *q, const struct flow_key *key)
+{
+	(void)q;
+	assert_true(flow_key_eq(key, &tsock_inet(&child)->tcp.flow.key));
+	return may_part;
+}
+
+/* control lock */
+static void set_ops(struct ring *ring, const struct port_ops *ops)
+{
+	assert_true(ring_hold_cold(ring));
+	ring->ops = ops;
+	ring_release_cold(ring);
+}
+
+static void test_a_connection_stays_until_its_port_could_give_it_away(void **state)
+{
+	const struct port_ops *before;
+	bool early, here, due;
+	int bytes = give_away();
+
+	/* The listener's entry served it until now; what is imported has one of its own. */
+	request();
+	come_back(bytes);
+	WORLD_LOCKED({
+		struct ring *ring = sock_home(tsock_inet(&child));
+		struct port_ops ops = *ring->ops;
+
+		before = ring->ops;
+		ops.may_part = says_may_part;
+		set_ops(ring, &ops);
+		may_part = false;
+		note_arrived(0);
+		channel_note_request(channel, id, -1);
+		early = share_serve_requests(channel);
+		here = !sock_is_exported(child.ref.sk);
+		may_part = true;
+		due = share_serve_requests(channel);
+		set_ops(ring, before);
+	});
+	assert_false(early);
+	assert_true(here);
+	assert_true(due);
+	sys_close_fd(&(int){expect_with(MESSAGE_EXPORT, id, 0)});
+	expect_nothing();
+	assert_true(act(MESSAGE_NACK, id, 0, -1));
+	talk();
+}
+
 static void test_requests_do_not_wait_for_an_early_one(void **state)
 {
 	uint64_t other = tsock_inet(&probe)->id, first = 0;
@@ -875,6 +926,7 @@ static void test_the_machine_has_the_time_and_the_channels(void **state)
 
 static const struct CMUnitTest tests[] = {
 	CASE(test_an_early_request_is_kept_and_answered_later),
+	CASE(test_a_connection_stays_until_its_port_could_give_it_away),
 	CASE(test_requests_do_not_wait_for_an_early_one),
 	CASE(test_a_request_that_is_not_due_is_sent_later_and_once),
 	CASE(test_what_has_arrived_is_not_requested_any_more),
