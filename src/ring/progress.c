@@ -54,6 +54,7 @@ static struct {
 		void (*readable)(void); /* set once */
 	} watched[PROGRESS_WATCHED];
 	struct look looks[RINGS_MAX];
+	bool used;     /* internal: progress_note_use() was called since the ring was held */
 	nsec_t looked; /* internal: when it last read ->polls of the rings that others poll */
 	nsec_t refreshed;
 	struct pollfd fds[FDS_MAX];
@@ -104,12 +105,18 @@ void progress_kick(void)
 	sys_write(progress.wake_fd, &one, sizeof(one));
 }
 
+void progress_note_use(void)
+{
+	progress.used = true;
+}
+
 /* Polls a ring that no other thread polls.  Returns when its next timer is due. */
 static nsec_t visit(struct ring *ring, bool *moved)
 {
 	int frames = 0, n;
 	nsec_t next;
 
+	progress.used = false;
 	do {
 		n = ring_poll(ring);
 		frames += n;
@@ -164,8 +171,13 @@ static nsec_t visit_rings(bool *moved)
 		look->polls = __atomic_load_n(&ring->polls, __ATOMIC_RELAXED);
 		look->arms = __atomic_load_n(&ring->arms, __ATOMIC_RELAXED);
 		ring_release_cold(ring);
-		look->pause = 0;
-		look->paused = 0;
+		if (progress.used) {
+			found_in_use(look, now);
+			*moved = true;
+		} else {
+			look->pause = 0;
+			look->paused = 0;
+		}
 		if (due < next)
 			next = due;
 	}

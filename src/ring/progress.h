@@ -57,6 +57,11 @@ extern nsec_t progress_sleep_max;
 void progress_wake(void);
 /* any: the internal thread makes a round, and calls its hook, at once. */
 void progress_kick(void);
+/*
+ * The internal thread, holding a ring that it polls: other threads use that ring, in a way that ->polls does not
+ * tell.  It leaves the ring alone as if they polled it.
+ */
+void progress_note_use(void);
 
 /* holder: arms a timer of the ring's wheel; the internal thread runs it if no other thread does. */
 static inline void ring_arm(struct ring *ring, struct timer *timer, nsec_t when)

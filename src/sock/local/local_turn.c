@@ -233,6 +233,15 @@ static bool is_due(const struct local_udp *l, const struct inet_sock *so, unsign
 	       (so->shut_rd || l->twin.looked != coarse_now());
 }
 
+/*
+ * With `more`, no notice tells of the rest.  The next poll looks at the ring, or else the queue does not run
+ * empty before it; then no receive is quick until all is read.
+ */
+static bool is_last(struct local_udp *l, const struct inet_sock *so)
+{
+	return l->more && so->udp.count == 1 && !local_look_for_more(l);
+}
+
 enum local_turn local_turn(struct inet_sock *so, unsigned says)
 {
 	struct local_udp *l = so->udp.local;
@@ -242,9 +251,8 @@ enum local_turn local_turn(struct inet_sock *so, unsigned says)
 		local_twin_done(l);
 	if ((says & LOCAL_TURN_LOOKED) && !l->twin.waits && twin_has(l))
 		begin_to_wait(l);
-	/* With `more`, no notice tells of the rest: the queue does not run empty before the ring. */
 	if ((!so->udp.head && !local_is_quiet(&l->quiet)) || (says & LOCAL_TURN_DUE) ||
-	    (l->more && so->udp.count == 1))
+	    is_last(l, so))
 		local_pull(l, so->udp.filter ? FILTER_BATCH : 1); /* a callback sees all */
 	note_senders(l, !(says & LOCAL_TURN_EARLY));
 	if (l->twin.waits) {

@@ -94,6 +94,8 @@ struct local_udp {
 	struct local_entry entry;
 	/* holder of local_ring() */
 	struct list writers;
+	uint64_t visited; /* the position that was read, when a notice or a look last came here */
+	uint32_t left_in; /* the poll in which the internal thread last left the ring to others */
 	/* any, atomic */
 	enum local_watch watch; /* holder to write */
 	enum local_look look_state;
@@ -206,6 +208,11 @@ bool local_take_ask(struct local_link *link, const struct local_message *message
 bool local_writers_end(struct local_udp *l);
 /* local_udp.look.run */
 void local_look_run(struct ring *ring, struct inbox_item *item);
+/*
+ * holder of home: the next poll looks at the ring.  False: nobody does; the home is another than local_ring(), or
+ * all writers have ended.
+ */
+bool local_look_for_more(struct local_udp *l);
 
 /* ---- local_turn.c: the ring, or the twin; holder -------------------------------------------- */
 

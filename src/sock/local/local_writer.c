@@ -77,6 +77,35 @@ static struct writer *writer_of(struct local_end *end)
 	return container_of(end, struct writer, end);
 }
 
+/*
+ * holder of local_ring(), which is home.  The internal thread: have threads of the program read since it was here?
+ * Those that read by the quick way (local_udp_quick.c) poll no ring, so nothing else tells; what it made
+ * datagrams of would be read in the slow way.
+ */
+static bool is_read_by_others(struct local_udp *l)
+{
+	uint32_t poll = local_ring()->polls;
+
+	if (!ring_thread.internal || !l->segment.base)
+		return false;
+	if (l->left_in == poll) /* also the looks after a notice, and after arming */
+		return true;
+	if (l->visited == l->reader.next)
+		return false;
+	l->left_in = poll;
+	progress_note_use();
+	return true;
+}
+
+/* The same: makes datagrams.  The end wants to be looked at again if there may be more. */
+static void pull_at_home(struct local_end *end, struct local_udp *l)
+{
+	bool more = is_read_by_others(l) || local_pull(l, LOCAL_PULL_MAX);
+
+	l->visited = l->reader.next;
+	local_end_wants(end, more);
+}
+
 static void on_notice(struct local_end *end)
 {
 	struct local_udp *l = writer_of(end)->to;
@@ -86,7 +115,7 @@ static void on_notice(struct local_end *end)
 		return;
 	home = home_of(l->ref.sk);
 	if (home == local_ring()) {
-		local_end_wants(end, local_pull(l, LOCAL_PULL_MAX));
+		pull_at_home(end, l);
 	} else {
 		look_later(l, home);
 		local_end_wants(end, true); /* until on_look() knows whether there is more */
@@ -100,13 +129,22 @@ static void on_look(struct local_end *end)
 	struct ring *home = home_of(l->ref.sk);
 
 	if (home == local_ring())
-		local_end_wants(end, local_pull(l, LOCAL_PULL_MAX));
+		pull_at_home(end, l);
 	else if (__atomic_load_n(&l->look_state, __ATOMIC_RELAXED) == LOOK_POSTED)
 		return;
 	else if (__atomic_load_n(&l->more, __ATOMIC_RELAXED))
 		look_later(l, home);
 	else
 		local_end_wants(end, false);
+}
+
+bool local_look_for_more(struct local_udp *l)
+{
+	ring_assert_held(home_of(l->ref.sk));
+	if (home_of(l->ref.sk) != local_ring() || list_empty(&l->writers))
+		return false;
+	local_end_wants(&container_of(l->writers.next, struct writer, link)->end, true);
+	return true;
 }
 
 /* ---- the end of a writer ---------------------------------------------------------------------- */
