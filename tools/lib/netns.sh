@@ -567,6 +567,25 @@ sockperf_ask() {
 	(netns_exec "${@:2:3}" timeout -s KILL 60 sockperf "${@:5}" > "$1" 2>&1 < /dev/null)
 }
 
+# sockperf_ping LOG NAMESPACE LIB CPUS ARG...: a ping-pong that ends a second after the first hundred answers, for which
+# sockperf prints a dot, or after half a minute. One that ended by time would have no answer when a busy host takes a
+# processor away for so long.
+sockperf_ping() {
+	local pid
+
+	: > "$1"
+	netns_exec "${@:2:3}" sockperf pp -t 30 -a 100 "${@:5}" > "$1" 2>&1 < /dev/null &
+	pid=$!
+	! await 40 sockperf_is_answered "$1" $pid || sleep 1 # of messages
+	kill -INT $pid 2> /dev/null
+	await 10 is_gone $pid || kill -KILL $pid 2> /dev/null
+	wait $pid
+}
+
+sockperf_is_answered() {
+	grep -q '^\.' "$1" || is_gone "$2"
+}
+
 # sockperf_value LOG WHAT: the value that a client or a server reported; empty if it did not.
 sockperf_value() {
 	local text pattern

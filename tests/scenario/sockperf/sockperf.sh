@@ -53,7 +53,7 @@ parse_row() {
 	local word address
 
 	read -r sides sockets mode words <<< "$1"
-	client=("$mode")
+	client=()
 	server=()
 	size=14
 	case $sockets in
@@ -78,9 +78,9 @@ parse_row() {
 		server+=(--mc-rx-if "$netns_server" --mc-tx-if "$netns_server" --dontwarmup)
 	fi
 	case $mode in
-	pp) client+=(-t 30 -a 100) ;; # see sockperf_ping
-	tp) client+=(-t 1 "--mps=$pace") ;;
-	ul) client+=(-t 1 "--mps=$pace" --reply-every=1) ;;
+	pp) ;;
+	tp) client+=("--mps=$pace") ;;
+	ul) client+=("--mps=$pace" --reply-every=1) ;;
 	esac
 	for word in $words; do
 		case $word in
@@ -200,39 +200,26 @@ quote() {
 	sed -nE '/percentile|observation|^$|version #|Starting|Warmup|^\.+$/!p' "$1" | tail -n 12 | cut -c 1-160 | sed "s/^/     $2| /"
 }
 
-is_answered() {
-	grep -q '^\.' "$1" || is_gone "$2"
-}
-
-# A ping-pong that ended by time would have had no answer if a processor, or a neighbour's address, is away as
-# long. This one ends a second after a hundred answers, for which sockperf prints a dot, or after half a minute.
-sockperf_ping() {
-	local pid
-
-	: > "$1"
-	netns_exec "${@:2:3}" sockperf "${@:5}" > "$1" 2>&1 < /dev/null &
-	pid=$!
-	! await 40 is_answered "$1" $pid || sleep 1 # of messages
-	kill -INT $pid 2> /dev/null
-	await 10 is_gone $pid || kill -KILL $pid
-	wait $pid
+neighbours() {
+	ip -n "$1" neigh | tr '\n' ';'
 }
 
 run_row() {
 	local text=$1 number=$2 log=$netns_tmp/$lane sides sockets mode words client server size wrong
 	local lib_s="" lib_c="" client_rc=0 server_rc=0 before_s before_c server_moved client_moved
-	local vma_env=("${vma_env[@]}") run=sockperf_ask
+	local vma_env=("${vma_env[@]}") run
 
 	rm -f "$log".*
 	parse_row "$text"
-	[[ $mode != pp ]] || run=sockperf_ping
 	[[ $sides == client ]] || lib_s=$lib
 	[[ $sides == server ]] || lib_c=$lib
+	run=(sockperf_ask "$log.client" "c$lane" "$lib_c" "$cpus" "$mode" -t 1)
+	[[ $mode != pp ]] || run=(sockperf_ping "$log.client" "c$lane" "$lib_c" "$cpus")
 	before_s=$(netns_counters "s$lane" "${counted[@]}")
 	before_c=$(netns_counters "c$lane" "${counted[@]}")
 	take_turn
 	if sockperf_serve "$log.server" "s$lane" "$lib_s" "$cpus" "${server[@]}"; then
-		$run "$log.client" "c$lane" "$lib_c" "$cpus" "${client[@]}" || client_rc=$?
+		"${run[@]}" "${client[@]}" || client_rc=$?
 	else
 		client_rc="none: the server did not get ready"
 		: > "$log.client"
@@ -252,7 +239,8 @@ $(sed 's/^/     /' <<< "$wrong")
      at server: $server_moved; at client: $client_moved
      again: ${self#"$PWD"/} '^$text\$'
      server:${lib_s:+ LD_PRELOAD=libvma.so ${vma_env[*]}} sockperf server ${server[*]}
-     client:${lib_c:+ LD_PRELOAD=libvma.so ${vma_env[*]}} sockperf ${client[*]}
+     client:${lib_c:+ LD_PRELOAD=libvma.so ${vma_env[*]}} sockperf $mode ${client[*]}
+     neighbours: at server: $(neighbours "s$lane"); at client: $(neighbours "c$lane")
 $(quote "$log.server" server)
 $(quote "$log.client" client)"
 	return 1
