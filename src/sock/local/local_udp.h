@@ -94,7 +94,7 @@ struct local_udp {
 	struct local_entry entry;
 	/* holder of local_ring() */
 	struct list writers;
-	uint64_t visited; /* the position that was read, when a notice or a look last came here */
+	uint64_t visited; /* the position that was read when the internal thread was last here */
 	uint32_t left_in; /* the poll in which the internal thread last left the ring to others */
 	/* any, atomic */
 	enum local_watch watch; /* holder to write */

@@ -78,32 +78,35 @@ static struct writer *writer_of(struct local_end *end)
 }
 
 /*
- * holder of local_ring(), which is home.  The internal thread: have threads of the program read since it was here?
- * Those that read by the quick way (local_udp_quick.c) poll no ring, so nothing else tells; what it made
- * datagrams of would be read in the slow way.
+ * Have threads of the program read since this thread, the internal one, was here?  Those that read by the quick way
+ * (local_udp_quick.c) poll no ring, so nothing else tells; what it made datagrams of would be read in the slow way.
  */
 static bool is_read_by_others(struct local_udp *l)
 {
 	uint32_t poll = local_ring()->polls;
 
-	if (!ring_thread.internal || !l->segment.base)
-		return false;
 	if (l->left_in == poll) /* also the looks after a notice, and after arming */
 		return true;
-	if (l->visited == l->reader.next)
+	if (!l->segment.base || l->visited == l->reader.next)
 		return false;
 	l->left_in = poll;
 	progress_note_use();
 	return true;
 }
 
-/* The same: makes datagrams.  The end wants to be looked at again if there may be more. */
-static void pull_at_home(struct local_end *end, struct local_udp *l)
+static __attribute__((noinline)) bool pull_beside_others(struct local_udp *l)
 {
 	bool more = is_read_by_others(l) || local_pull(l, LOCAL_PULL_MAX);
 
 	l->visited = l->reader.next;
-	local_end_wants(end, more);
+	return more;
+}
+
+/* holder of local_ring(), which is home: makes datagrams.  True: it is to be looked at again. */
+static inline bool pull_at_home(struct local_udp *l)
+{
+	return __builtin_expect(ring_thread.internal, 0) ? pull_beside_others(l)
+							 : local_pull(l, LOCAL_PULL_MAX);
 }
 
 static void on_notice(struct local_end *end)
@@ -115,7 +118,7 @@ static void on_notice(struct local_end *end)
 		return;
 	home = home_of(l->ref.sk);
 	if (home == local_ring()) {
-		pull_at_home(end, l);
+		local_end_wants(end, pull_at_home(l));
 	} else {
 		look_later(l, home);
 		local_end_wants(end, true); /* until on_look() knows whether there is more */
@@ -129,7 +132,7 @@ static void on_look(struct local_end *end)
 	struct ring *home = home_of(l->ref.sk);
 
 	if (home == local_ring())
-		pull_at_home(end, l);
+		local_end_wants(end, pull_at_home(l));
 	else if (__atomic_load_n(&l->look_state, __ATOMIC_RELAXED) == LOOK_POSTED)
 		return;
 	else if (__atomic_load_n(&l->more, __ATOMIC_RELAXED))
