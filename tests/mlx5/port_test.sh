@@ -55,7 +55,7 @@ perf() {
 
 	[[ $2 != --tcp ]] || tcp=--tcp
 	sockperf_serve $log s "$with_card" 0-1023 -i $netns_server -p 9000 $tcp || return 1
-	sockperf_ping $netns_tmp/perf c "" 0-1023 -i $netns_server -p 9000 -m "$size" --mps 2000 "${@:2}"
+	sockperf_answers 100 $netns_tmp/perf c "" 0-1023 pp -i $netns_server -p 9000 -m "$size" --mps 2000 "${@:2}"
 	sockperf_stop
 	[[ $(sockperf_value $netns_tmp/perf faults) == 'dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0' ]] &&
 		(($(sockperf_value $netns_tmp/perf received) > 0)) && return

@@ -567,17 +567,17 @@ sockperf_ask() {
 	(netns_exec "${@:2:3}" timeout -s KILL 60 sockperf "${@:5}" > "$1" 2>&1 < /dev/null)
 }
 
-# sockperf_ping LOG NAMESPACE LIB CPUS ARG...: a ping-pong that ends a second after the first hundred answers, for which
+# sockperf_answers N LOG NAMESPACE LIB CPUS pp|ul ARG...: a client that ends a second after the first N answers, for which
 # sockperf prints a dot, or after half a minute. One that ended by time would have no answer when a busy host takes a
 # processor away for so long.
-sockperf_ping() {
+sockperf_answers() {
 	local pid
 
-	: > "$1"
-	netns_exec "${@:2:3}" sockperf pp -t 30 -a 100 "${@:5}" > "$1" 2>&1 < /dev/null &
+	: > "$2"
+	netns_exec "${@:3:3}" sockperf "${@:6}" -t 30 -a "$1" > "$2" 2>&1 < /dev/null &
 	pid=$!
-	! await 40 sockperf_is_answered "$1" $pid || sleep 1 # of messages
-	kill -INT $pid 2> /dev/null
+	! await 40 sockperf_is_answered "$2" $pid || sleep 1 # of messages
+	kill -ALRM $pid 2> /dev/null # as its timer does
 	await 10 is_gone $pid || kill -KILL $pid 2> /dev/null
 	wait $pid
 }

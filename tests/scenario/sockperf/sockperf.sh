@@ -213,13 +213,16 @@ run_row() {
 	parse_row "$text"
 	[[ $sides == client ]] || lib_s=$lib
 	[[ $sides == server ]] || lib_c=$lib
-	run=(sockperf_ask "$log.client" "c$lane" "$lib_c" "$cpus" "$mode" -t 1)
-	[[ $mode != pp ]] || run=(sockperf_ping "$log.client" "c$lane" "$lib_c" "$cpus")
+	case $mode in
+	pp) run=(sockperf_answers 100) ;;
+	ul) run=(sockperf_answers $((pace / 10))) ;;
+	tp) run=(sockperf_ask) client+=(-t 1) ;;
+	esac
 	before_s=$(netns_counters "s$lane" "${counted[@]}")
 	before_c=$(netns_counters "c$lane" "${counted[@]}")
 	take_turn
 	if sockperf_serve "$log.server" "s$lane" "$lib_s" "$cpus" "${server[@]}"; then
-		"${run[@]}" "${client[@]}" || client_rc=$?
+		"${run[@]}" "$log.client" "c$lane" "$lib_c" "$cpus" "$mode" "${client[@]}" || client_rc=$?
 	else
 		client_rc="none: the server did not get ready"
 		: > "$log.client"
