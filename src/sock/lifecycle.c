@@ -129,6 +129,7 @@ static bool internal_hook(void)
 	links_follow(now);
 	local_links_run(now);
 	more = local_moves_run() || more;
+	more = local_connects_run() || more;
 	local_listeners_run(now);
 	more = local_receivers_run() || more;
 	syn_catch_close();

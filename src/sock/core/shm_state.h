@@ -63,8 +63,9 @@ struct shm_state {
 	bool reported;	  /* connect() or accept() has said so */
 	bool ended;	  /* reset, refused, or the peer has died */
 	bool died;	  /* the peer's process has ended */
-	bool stays;	  /* control lock: the program to be executed has a descriptor of it */
-	uint8_t error;	  /* errno that ended the connection; reported once */
+	bool refused; /* any, atomic: nobody here accepts it; the kernel is to connect (local_connect.c) */
+	bool stays;    /* control lock: the program to be executed has a descriptor of it */
+	uint8_t error; /* errno that ended the connection; reported once */
 	union {
 		struct {
 			uint8_t kept_error; /* any, atomic: met by a call that moved bytes; for the next one */

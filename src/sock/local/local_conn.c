@@ -132,13 +132,21 @@ static void look_for_the_end(struct inet_sock *so)
 		end(so, ECONNRESET);
 }
 
+void local_conn_fail(struct inet_sock *so, int error)
+{
+	end(so, error);
+	if (so->shm.captured)
+		local_capture_opened(so);
+	local_conn_events(so, EPOLLERR | EPOLLHUP);
+}
+
 static void look_for_the_answer(struct inet_sock *so)
 {
 	struct shm_state *shm = &so->shm;
 	uint64_t answer;
 
 	/* The notice was for the connection that had the number before. */
-	if (!shm->shared)
+	if (!shm->shared || local_is_refused(so))
 		return;
 	/* acquire: pairs with the responder, which has opened its end before it answered */
 	answer = __atomic_load_n(&shm->shared->answer, __ATOMIC_ACQUIRE);
@@ -152,10 +160,10 @@ static void look_for_the_answer(struct inet_sock *so)
 		local_conn_events(so, EPOLLOUT | EPOLLWRNORM);
 		return;
 	}
-	end(so, answer == LOCAL_TIMED_OUT ? ETIMEDOUT : ECONNREFUSED);
-	if (shm->captured)
-		local_capture_opened(so);
-	local_conn_events(so, EPOLLERR | EPOLLHUP);
+	if (answer == LOCAL_TIMED_OUT)
+		local_conn_fail(so, ETIMEDOUT);
+	else
+		local_connect_refused(so);
 }
 
 /* Has nothing happened but that bytes may have come?  Sees them. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* connect(2) of local connections, see local_sock.h; and the memory that they take. */
 #include <errno.h>
+#include <fcntl.h>
 
 #include "base/delay.h"
 #include "base/log.h"
@@ -8,6 +9,7 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
+#include "ring/progress.h"
 #include "sock/core/extra/filter.h"
 #include "sock/core/msg/family.h"
 #include "sock/core/port/local_port.h"
@@ -346,6 +348,84 @@ int local_connect(struct inet_sock *so, const struct endpoint *to)
 	return 0;
 }
 
+/* ---- refusals ------------------------------------------------------------------------------- */
+
+#define BY_KERNEL EINPROGRESS /* tcp.error, until the socket has left */
+
+static bool refusals; /* any, atomic: there may be some for local_connects_run() */
+
+void local_connect_refused(struct inet_sock *so)
+{
+	__atomic_store_n(&so->shm.refused, true, __ATOMIC_RELAXED);
+	/* release: pairs with local_connects_run() */
+	__atomic_store_n(&refusals, true, __ATOMIC_RELEASE);
+	progress_kick();
+}
+
+/* The twin's connect(2), which does not wait.  0 or -errno. */
+static int connect_twin(const struct inet_sock *so)
+{
+	int fd = sock_twin(&so->sk), flags = sys_fcntl(fd, F_GETFL, 0), rc;
+	bool blocks = !(flags & O_NONBLOCK);
+
+	if (blocks)
+		sys_fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	rc = sock_twin_connect(so, &so->remote);
+	if (blocks)
+		sys_fcntl(fd, F_SETFL, flags);
+	return rc == -EINPROGRESS ? 0 : rc;
+}
+
+int local_connect_by_kernel(struct inet_sock *so, enum verdict reason, bool anyway)
+{
+	struct ring *ring;
+	int rc;
+
+	control_assert_held();
+	control_assert_no_ring();
+	rc = connect_twin(so);
+	if (!rc || anyway)
+		rc = sock_hold_cold(sock_ref_of(so), &ring);
+	if (rc)
+		return rc;
+	local_disconnect(so, false);
+	so->tcp.error = BY_KERNEL;
+	ring_release_cold(ring);
+	return sock_leave(so, reason);
+}
+
+static void connect_refused(struct inet_sock *so)
+{
+	struct ring *ring;
+	int rc;
+
+	if (so->inet != INET_LOCAL || !local_is_refused(so) || so->shm.ended)
+		return;
+	rc = local_connect_by_kernel(so, VERDICT_LOOPBACK, false);
+	if (!rc || sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (local_is_one(so))
+		local_conn_fail(so, -rc);
+	ring_release_cold(ring);
+}
+
+bool local_connects_run(void)
+{
+	if (__builtin_expect(!__atomic_load_n(&refusals, __ATOMIC_RELAXED), 1))
+		return false;
+	if (!control_trylock())
+		return true;
+	/* acquire: pairs with local_connect_refused(): those of before are seen in this round */
+	if (__atomic_exchange_n(&refusals, false, __ATOMIC_ACQ_REL)) {
+		list_for_each_safe(link, sock_list())
+			connect_refused(container_of(link, struct inet_sock, link));
+	}
+	control_unlock();
+	return false;
+}
+
+/* ---- the wait for the answer ---------------------------------------------------------------- */
+
 static bool connect_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
 {
 	struct inet_sock *so = arg;
@@ -354,7 +434,7 @@ static bool connect_try(void *arg, struct ring *ring, struct sock_wait *wait, ss
 	ring_poll(ring);
 	*n = 0;
 	if (!local_is_one(so))
-		*n = -ECONNABORTED;
+		*n = so->tcp.error == BY_KERNEL ? SOCK_KERNEL : -ECONNABORTED;
 	else if (so->shm.ended && !so->shm.established)
 		*n = so->shm.error ? -local_conn_take_error(so) : -ECONNABORTED;
 	else if (so->shm.established)
@@ -390,7 +470,9 @@ int local_connect_wait(struct sock_ref ref, const struct sock_call *call)
 	rc = (int)sock_wait_loop(*call, SOCK_WAIT_COLD, connect_try, NULL, inet_of(ref.sk));
 	if (rc == -EAGAIN)
 		return -EINPROGRESS;
-	if (rc && rc != -EINTR)
+	if (rc == SOCK_KERNEL && control_lock())
+		control_unlock(); /* after local_connect_by_kernel() */
+	else if (rc && rc != -EINTR && rc != SOCK_KERNEL)
 		discard_refused(ref);
 	return rc;
 }

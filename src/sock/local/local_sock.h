@@ -211,6 +211,8 @@ void local_memory_give(uint64_t bytes);
 void local_memory_forget(void);
 /* The peer may have done something: stores the events, notifies watches of new ones. */
 void local_conn_look(struct inet_sock *so);
+/* holder: it was refused, or nobody has answered. */
+void local_conn_fail(struct inet_sock *so, int error);
 /* Stores the events that are true now; notifies of new ones, and of those in `happened`. */
 void local_conn_events(struct inet_sock *so, uint32_t happened);
 /* Fewer bytes than make it readable are left, as of the last look: stores the events that end with that. */
@@ -305,6 +307,22 @@ bool local_find_source(const struct inet_sock *so, const struct endpoint *to, st
 int local_connect(struct inet_sock *so, const struct endpoint *to);
 /* No lock. */
 int local_connect_wait(struct sock_ref ref, const struct sock_call *call);
+/*
+ * holder: the process that was asked has no such listener any more, or has ended.  Others may have it: nothing has
+ * been reported, and the kernel, which knows, connects.
+ */
+void local_connect_refused(struct inet_sock *so);
+static inline bool local_is_refused(const struct inet_sock *so)
+{
+	return __atomic_load_n(&so->shm.refused, __ATOMIC_RELAXED);
+}
+/* internal thread, between rounds: the kernel connects those that were refused.  True: there is more to do soon. */
+bool local_connects_run(void);
+/*
+ * Control lock, no ring held: the kernel connects instead, and has the socket from then on; it leaves for this reason,
+ * anyway: also if the kernel cannot connect.  0; otherwise why it cannot, and nothing has happened.
+ */
+int local_connect_by_kernel(struct inet_sock *so, enum verdict reason, bool anyway);
 /*
  * holder: it is an unconnected TCP socket again, as connect(2) with AF_UNSPEC.  One that other threads
  * know needs the control lock as well.

@@ -311,23 +311,6 @@ void exec_local_copy_options(struct sock_ref ref, int fd)
 	control_unlock();
 }
 
-/* The kernel connects to the same address. */
-static void connect_by_kernel(struct inet_sock *so)
-{
-	int fd = sock_twin(&so->sk), flags = sys_fcntl(fd, F_GETFL, 0);
-	struct endpoint to = so->remote;
-	struct ring *ring;
-
-	if (sock_hold_cold(sock_ref_of(so), &ring))
-		return;
-	local_disconnect(so, false);
-	ring_release_cold(ring);
-	sys_fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-	sock_twin_connect(so, &to);
-	sys_fcntl(fd, F_SETFL, flags);
-	(void)sock_leave(so, VERDICT_EXECUTED);
-}
-
 static void warn(const struct inet_sock *so)
 {
 	static bool warned; /* control lock */
@@ -372,7 +355,7 @@ void exec_local_leave(struct inet_sock *so, bool inherits)
 	if (!so->shm.stays) {
 		closes_with_exec(so);
 	} else if (!so->shm.established && !so->shm.ended) {
-		connect_by_kernel(so);
+		(void)local_connect_by_kernel(so, VERDICT_EXECUTED, true);
 	} else {
 		warn(so);
 		if (!share_other_holder(so, NULL))

@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -48,11 +49,16 @@ static bool take_connect(struct local_link *link, const struct local_message *m,
 	return true;
 }
 
+static void left(struct sock *sk)
+{
+}
+
 static int setup(void **state)
 {
 	static local_handler *const handlers[LOCAL_KINDS] = {[LOCAL_CONNECT] = take_connect};
 
 	start_links(handlers);
+	sock_hooks.left = left;
 	assert_true(control_lock());
 	assert_int_equal(host_state_open(), 0); /* of the choice of ports */
 	control_unlock();
@@ -222,11 +228,11 @@ static void test_a_bound_address_is_the_source(void **state)
 
 /* ---- refusals ----------------------------------------------------------------------------- */
 
-static void test_a_refused_socket_can_connect_again(void **state)
+static void test_a_socket_that_nobody_answers_can_connect_again(void **state)
 {
 	assert_int_equal(connect_to(so, to), 0);
-	answer(LOCAL_REFUSED);
-	assert_int_equal(wait_for_it(0), -ECONNREFUSED);
+	answer(LOCAL_TIMED_OUT);
+	assert_int_equal(wait_for_it(0), -ETIMEDOUT);
 	n_asked = 0;
 	expect_unconnected();
 	assert_true(addr_is_any(&so->local.addr));
@@ -234,6 +240,61 @@ static void test_a_refused_socket_can_connect_again(void **state)
 	assert_int_equal(n_asked, 1);
 	answer(LOCAL_ACCEPTED);
 	assert_int_equal(wait_for_it(0), 0);
+}
+
+/* A listener of the kernel there. */
+static int listen_there(void)
+{
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_addr.s_addr = HERE, .sin_port = to.port};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	return fd;
+}
+
+/* Another process may have the listener of one that has ended, or has closed its own descriptor. */
+static void test_the_kernel_connects_a_refused_socket(void **state)
+{
+	struct sock_ref ref = sock_ref_of(so);
+	int fd = sock_twin(&so->sk), listener = listen_there(), other, error = -1;
+	struct sock_call call = SOCK_CALL(ref, 0, EPOLLOUT);
+	struct sockaddr_in from;
+	socklen_t len = sizeof(error);
+	uint16_t port;
+
+	assert_int_equal(connect_to(so, to), 0);
+	port = so->local.port;
+	answer(LOCAL_REFUSED);
+	assert_int_equal(sock_own_events(so), 0);
+	assert_false(local_connects_run());
+	assert_false(sock_ref_valid(ref));
+	call.dontwait = 0;
+	assert_int_equal(local_connect_wait(ref, &call), SOCK_KERNEL);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len), 0);
+	assert_int_equal(error, 0);
+	len = sizeof(from);
+	other = accept(listener, (struct sockaddr *)&from, &len);
+	assert_true(other >= 0);
+	assert_int_equal(from.sin_port, port);
+	assert_int_equal(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+	close(other);
+	close(listener);
+	close(fd);
+	so = new_socket();
+}
+
+static void test_an_error_of_the_kernel_is_that_of_the_connection(void **state)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	assert_int_equal(connect_to(so, to), 0);
+	assert_int_equal(dup2(fd, sock_twin(&so->sk)), sock_twin(&so->sk));
+	answer(LOCAL_REFUSED);
+	assert_false(local_connects_run());
+	assert_int_equal(wait_for_it(0), -ENOTSOCK);
+	close(fd);
 }
 
 static void test_a_socket_that_is_no_local_one_any_more_is_aborted(void **state)
@@ -346,7 +407,9 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_a_listener_is_asked),
 	CASE(test_the_memory_is_sent_once),
 	CASE(test_a_bound_address_is_the_source),
-	CASE(test_a_refused_socket_can_connect_again),
+	CASE(test_a_socket_that_nobody_answers_can_connect_again),
+	CASE(test_an_error_of_the_kernel_is_that_of_the_connection),
+	CASE(test_the_kernel_connects_a_refused_socket),
 	CASE(test_a_socket_that_is_no_local_one_any_more_is_aborted),
 	CASE(test_what_the_kernel_alone_can_do_is_left_to_it),
 	CASE(test_a_second_connection_between_two_endpoints_is_refused),

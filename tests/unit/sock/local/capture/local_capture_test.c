@@ -242,6 +242,9 @@ static void test_a_listener_that_refuses(void **state)
 	(void)state;
 	start();
 	begin_answered(LOCAL_REFUSED);
+	assert_true(ring_hold_cold(local_ring()));
+	local_conn_fail(so, ECONNREFUSED); /* the kernel knows nobody, either */
+	ring_release_cold(local_ring());
 	is_next(true, TCP_SYN, 0, "", 0);
 	is_next(false, TCP_RST | TCP_ACK, 1, "", 0);
 	nothing_follows();
