@@ -21,6 +21,9 @@
  * handshake answers a later one; or when the time is over that the message says, in milliseconds: those
  * after which a kernel would have sent its last SYN in vain.
  *
+ * A process that has the listener no more refuses, or has ended.  Other processes may have it, so the kernel, which
+ * knows, connects then (local_connect_refused()).
+ *
  * Role		"holder" is the holder of local_ring(), the home of every local connection.
  * Lifetime	the socket's part begins with local_conn_open() and ends with
  *		local_conn_close(); the memory is the link's, and stays while the program has bytes in place
