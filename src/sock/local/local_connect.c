@@ -470,9 +470,12 @@ int local_connect_wait(struct sock_ref ref, const struct sock_call *call)
 	rc = (int)sock_wait_loop(*call, SOCK_WAIT_COLD, connect_try, NULL, inet_of(ref.sk));
 	if (rc == -EAGAIN)
 		return -EINPROGRESS;
-	if (rc == SOCK_KERNEL && control_lock())
-		control_unlock(); /* after local_connect_by_kernel() */
-	else if (rc && rc != -EINTR && rc != SOCK_KERNEL)
+	if (rc == SOCK_KERNEL) {
+		if (control_lock()) /* after local_connect_by_kernel() */
+			control_unlock();
+		return rc;
+	}
+	if (rc && rc != -EINTR)
 		discard_refused(ref);
 	return rc;
 }

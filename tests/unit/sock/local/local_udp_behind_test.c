@@ -47,20 +47,6 @@ static void write_many(unsigned n)
 		assert_int_equal(record_ring_write(&writer, &h, &iov, 1, 1), 0);
 }
 
-/* A poll of this thread; returns how many datagrams the socket has then. */
-static uint32_t poll_once(bool notice)
-{
-	uint32_t n;
-
-	assert_true(ring_hold_cold(local_ring()));
-	if (notice)
-		local_end_post(&end);
-	ring_poll(local_ring());
-	n = so->udp.count;
-	ring_release_cold(local_ring());
-	return n;
-}
-
 static void receive_many(unsigned n)
 {
 	while (n--)
