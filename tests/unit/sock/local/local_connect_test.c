@@ -242,15 +242,19 @@ static void test_a_socket_that_nobody_answers_can_connect_again(void **state)
 	assert_int_equal(wait_for_it(0), 0);
 }
 
-/* A listener of the kernel there. */
+/* A listener of the kernel, at a port that is free in the host; that of the directory is there, too. */
 static int listen_there(void)
 {
-	struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_addr.s_addr = HERE, .sin_port = to.port};
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = HERE};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(at);
 
 	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	list(local_name(), false);
+	to.port = listening.at.port = at.sin_port;
+	list(local_name(), true);
 	return fd;
 }
 
