@@ -23,6 +23,7 @@
 #include "sock/core/host_state.h"
 #include "sock/core/icmp.h"
 #include "sock/core/kind.h"
+#include "sock/core/port/strangers.h"
 #include "sock/core/stats/sock_capture.h"
 #include "sock/core/stats/sock_record.h"
 #include "sock/local/local.h"
@@ -561,6 +562,7 @@ void sock_fork_child(void)
 	links_forget();
 	syn_catch_forget();
 	kernel_conns_forget();
+	strangers_forget();
 	tcp_left_forget();
 	logic_fork_child();
 	local_fork_child();

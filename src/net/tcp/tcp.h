@@ -421,10 +421,10 @@ struct tcp_listener_ops {
 	/* True if another handshake may begin, by tcp_syn_in_rate(). NULL: always. */
 	bool (*in_rate)(struct tcp_listener *l, nsec_t now);
 	/*
-	 * A segment other than SYN that belongs to no handshake.  True: it belongs to a connection
-	 * elsewhere, which has got it and answers it.  NULL: never.
+	 * A segment other than SYN that belongs to no handshake.  True: somebody else has got it and
+	 * answers it; pkt is theirs.  NULL: never.
 	 */
-	bool (*pass)(struct tcp_listener *l, const struct pkt *pkt);
+	bool (*pass)(struct tcp_listener *l, struct pkt *pkt);
 	/* Sends a segment to the remote endpoint; addresses as seen locally. */
 	int (*send)(struct tcp_listener *l, const struct endpoint *local,
 		    const struct endpoint *remote, const struct tcp_segment *seg);

@@ -233,10 +233,8 @@ static bool wants_ecn(const struct tcp_config *config, const struct pkt *syn)
 static enum drop input_stray(struct tcp_listener *l, struct pkt *pkt, const struct endpoint *local,
 			     const struct endpoint *remote)
 {
-	if (l->ops->pass && l->ops->pass(l, pkt)) {
-		pkt_free(pkt);
+	if (l->ops->pass && l->ops->pass(l, pkt))
 		return DROP_NONE;
-	}
 	send_reset(l, pkt, local, remote);
 	return DROP_NO_FLOW;
 }

@@ -6,16 +6,14 @@
 #include "base/log.h"
 #include "net/netlink/sock_diag.h"
 #include "sock/core/inet_sock.h"
-#include "sock/core/port/kernel_input.h"
+#include "sock/core/port/strangers.h"
 
 #define FIRST_LOOK (100 * NSEC_PER_MSEC) /* by then frames on their way to the kernel arrived */
 /* States of the kernel: TCP_ESTABLISHED to TCP_NEW_SYN_RECV without TIME_WAIT and LISTEN. */
 #define CONNECTED (0x1ffeu & ~(1u << 6) & ~(1u << 10))
 
 static bool any_begun; /* control lock: some listener has kernel_conns.since set, or may have */
-static bool any_lasts; /* control lock: some listener has had kernel_conns.lasts set */
-/* For listeners that give the kernel segments; holders use it while such a listener is at their ring. */
-static struct kernel_input input = KERNEL_INPUT_CLOSED;
+static nsec_t due;     /* see strangers_may() */
 
 /* ---- what the kernel has --------------------------------------------------------------- */
 
@@ -49,11 +47,10 @@ static void begin(struct inet_sock *so, bool passes)
 	conns->since = clock_now();
 	conns->look = conns->lasts ? NSEC_NEVER : conns->since + FIRST_LOOK;
 	any_begun |= !conns->lasts;
-	any_lasts |= conns->lasts;
 	for (struct list *link = so->flows.next; passes && link != &so->flows; link = link->next)
-		passes = kernel_input_open(&input, addr_is_v4(&sock_flow_of(link)->flow.key.local));
-	if (passes) /* release: pairs with kernel_conns_pass(), which uses input */
-		__atomic_store_n(&conns->passes, true, __ATOMIC_RELEASE);
+		passes = strangers_open(addr_is_v4(&sock_flow_of(link)->flow.key.local));
+	if (passes)
+		__atomic_store_n(&conns->pass, KERNEL_CONNS_PASS_ALL, __ATOMIC_RELAXED);
 }
 
 /* Do frames of the kernel's connections come by one of its flows? */
@@ -111,26 +108,28 @@ void kernel_conns_expect(struct inet_sock *so)
 void kernel_conns_forget(void)
 {
 	control_assert_held();
-	any_begun = any_lasts = false;
-	input = KERNEL_INPUT_CLOSED;
+	any_begun = false;
 }
 
-bool kernel_conns_pass(const struct inet_sock *listener, const struct pkt *pkt)
+bool kernel_conns_pass(const struct inet_sock *listener, const struct ring *ring, struct pkt *pkt)
 {
-	/* Pairs with begin(). */
-	return __atomic_load_n(&listener->listen.kernel.passes, __ATOMIC_ACQUIRE) &&
-	       kernel_input_send(&input, pkt, pkt->frame + pkt->l3, pkt->frame_len - pkt->l3);
+	/* Relaxed: it guards nothing; strangers_give() finds out what is open. */
+	uint8_t pass = __atomic_load_n(&listener->listen.kernel.pass, __ATOMIC_RELAXED);
+
+	return pass != KERNEL_CONNS_PASS_NONE &&
+	       (pass == KERNEL_CONNS_PASS_ALL || strangers_may(&due, clock_now())) &&
+	       strangers_give(ring, pkt);
 }
 
 /*
- * The kernel has no connections any more: no frames of the listener are passed to it, by any holder
+ * The kernel has no connections any more: few frames of the listener are passed to it, by any holder
  * who takes one of its rings after this.
  */
 static void stop_passing(struct inet_sock *so)
 {
 	so->listen.kernel.since = 0;
-	/* relaxed: the holds below order it */
-	__atomic_store_n(&so->listen.kernel.passes, false, __ATOMIC_RELAXED);
+	if (so->listen.kernel.pass) /* relaxed: the holds below order it */
+		__atomic_store_n(&so->listen.kernel.pass, KERNEL_CONNS_PASS_SOME, __ATOMIC_RELAXED);
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
 
@@ -197,7 +196,5 @@ void kernel_conns_look(nsec_t now)
 		return; /* the listeners are still due */
 	sock_each(look_at, &round);
 	any_begun = round.left;
-	if (!any_begun && !any_lasts)
-		kernel_input_close(&input);
 	control_unlock();
 }

@@ -10,6 +10,9 @@
  * connections at the port any more.  It does not stop once connections of the port have gone to other
  * processes: these may give them to the kernel at any time.
  *
+ * After that such a listener gives the kernel as many as strangers.h allows, and resets the others: a
+ * handshake may begin with a segment that only the kernel gets, one with IPv6 extension headers.
+ *
  * Role		control lock, except where a function says otherwise.
  * Lifetime	struct kernel_conns is embedded in a listener.
  */
@@ -23,12 +26,16 @@
 
 struct inet_sock;
 struct pkt;
+struct ring;
+
+/* Which segments that belong to nothing here the kernel gets. */
+enum kernel_conns_pass { KERNEL_CONNS_PASS_NONE, KERNEL_CONNS_PASS_SOME, KERNEL_CONNS_PASS_ALL };
 
 struct kernel_conns {
 	nsec_t since; /* 0: the kernel has none */
 	nsec_t look;  /* when to ask the kernel again */
-	bool passes;  /* any, atomic: the listener gives the kernel segments */
-	bool lasts;   /* and goes on: other processes have connections of it, or may accept some */
+	bool lasts;   /* it goes on: other processes have connections of it, or may accept some */
+	uint8_t pass; /* any, atomic: enum kernel_conns_pass */
 };
 
 /* A flow was added to the listener: the library receives its frames from now on. */
@@ -41,9 +48,9 @@ void kernel_conns_expect(struct inet_sock *so);
 void kernel_conns_forget(void);
 /*
  * holder of a ring where the listener receives: a segment that belongs to nothing here.  True: the
- * kernel has got it, and answers it.
+ * kernel has got it, and answers it; pkt is freed.
  */
-bool kernel_conns_pass(const struct inet_sock *listener, const struct pkt *pkt);
+bool kernel_conns_pass(const struct inet_sock *listener, const struct ring *ring, struct pkt *pkt);
 /* Control lock: is it time to call kernel_conns_look()? */
 bool kernel_conns_due(nsec_t now);
 /* The internal thread, without the control lock: asks the kernel about listeners that are due. */

@@ -317,9 +317,11 @@ static void shard_moved(struct tcp_listener *l, struct tcp_synreq *req)
 		req->expected = !ring_flow_expect_here(full_of(l)->shard.ring, &key);
 }
 
-static bool shard_pass(struct tcp_listener *l, const struct pkt *pkt)
+static bool shard_pass(struct tcp_listener *l, struct pkt *pkt)
 {
-	return kernel_conns_pass(full_of(l)->shard.so, pkt);
+	const struct tcp_shard *shard = &full_of(l)->shard;
+
+	return kernel_conns_pass(shard->so, shard->ring, pkt);
 }
 
 static const struct tcp_listener_ops shard_ops = {

@@ -17,8 +17,10 @@ bool kernel_input_open(struct kernel_input *in, bool ipv4)
 	int *fd = fd_for(in, ipv4);
 
 	if (*fd < 0)
-		*fd = sys_fd_hide(sys_socket(ipv4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC,
-					     IPPROTO_RAW));
+		__atomic_store_n(fd,
+				 sys_fd_hide(sys_socket(ipv4 ? AF_INET : AF_INET6,
+							SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW)),
+				 __ATOMIC_RELAXED);
 	return *fd >= 0;
 }
 
@@ -41,6 +43,7 @@ bool kernel_input_send(const struct kernel_input *in, const struct pkt *pkt, con
 	if (addr_needs_scope(&host.addr))
 		host.scope = (uint32_t)pkt->ifindex;
 	endpoint_to_sockaddr(&host, ipv4 ? AF_INET : AF_INET6, (struct sockaddr *)&to, &tolen);
-	return sys_sendto(ipv4 ? in->ipv4 : in->ipv6, packet, len, MSG_DONTWAIT,
-			  (struct sockaddr *)&to, tolen) >= 0;
+	/* Relaxed: a descriptor is all that a holder needs. */
+	return sys_sendto(__atomic_load_n(ipv4 ? &in->ipv4 : &in->ipv6, __ATOMIC_RELAXED), packet,
+			  len, MSG_DONTWAIT, (struct sockaddr *)&to, tolen) >= 0;
 }

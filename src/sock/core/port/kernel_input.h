@@ -13,7 +13,7 @@
 
 struct pkt;
 
-/* Raw sockets of both families; -1: not open. */
+/* Raw sockets of both families; -1: not open.  The owner writes; who holds a ring reads them, atomic. */
 struct kernel_input {
 	int ipv4, ipv6;
 };

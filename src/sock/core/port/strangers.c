@@ -4,7 +4,6 @@
 #include "sock/core/inet_sock.h"
 #include "sock/core/port/kernel_input.h"
 
-/* Written once, before any ring has `others`. */
 static struct kernel_input input = KERNEL_INPUT_CLOSED;
 static nsec_t due; /* see strangers_may() */
 
@@ -21,31 +20,34 @@ bool strangers_may(nsec_t *at, nsec_t now)
 	return true;
 }
 
+bool strangers_open(bool ipv4)
+{
+	control_assert_held();
+	return kernel_input_open(&input, ipv4);
+}
+
+bool strangers_give(const struct ring *ring, struct pkt *pkt)
+{
+	pkt->ifindex = ring->ifindex; /* an address of the link needs it */
+	if (!kernel_input_send(&input, pkt, pkt->frame + pkt->l3, pkt->frame_len - pkt->l3))
+		return false;
+	pkt_free(pkt);
+	return true;
+}
+
+void strangers_forget(void)
+{
+	input = KERNEL_INPUT_CLOSED;
+}
+
 /* holder: deliver of the flow that is not listed. */
 static enum drop give_to_kernel(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	(void)flow;
-	pkt->ifindex = ring->ifindex;
-	if (!strangers_may(&due, now) ||
-	    !kernel_input_send(&input, pkt, pkt->frame + pkt->l3, pkt->frame_len - pkt->l3))
-		return DROP_NO_FLOW;
-	pkt_free(pkt);
-	return DROP_NONE;
+	return strangers_may(&due, now) && strangers_give(ring, pkt) ? DROP_NONE : DROP_NO_FLOW;
 }
 
 static struct flow others = {.deliver = give_to_kernel};
-
-/* Without CAP_NET_RAW the ring drops what strangers send. */
-static void open_input(void)
-{
-	static bool tried; /* control lock */
-
-	if (tried)
-		return;
-	tried = true;
-	(void)kernel_input_open(&input, true);
-	(void)kernel_input_open(&input, false);
-}
 
 /* May the port bring frames of strangers with those of the flow?  See add_entry() of ring_flow.c. */
 static bool may_bring(const struct sock_flow *f)
@@ -69,7 +71,8 @@ void strangers_begin(const struct sock_flow *f)
 	control_assert_no_ring();
 	if (!may_bring(f))
 		return;
-	open_input();
+	if (!strangers_open(addr_is_v4(&f->flow.key.local)))
+		return; /* the ring drops what strangers send */
 	if (!ring_hold_cold(f->ring))
 		return;
 	strangers_follow(f);

@@ -113,9 +113,11 @@ static void op_free(void *ptr)
 static bool elsewhere;
 static unsigned passes;
 
-static bool op_pass(struct tcp_listener *l, const struct pkt *pkt)
+static bool op_pass(struct tcp_listener *l, struct pkt *pkt)
 {
 	passes += elsewhere;
+	if (elsewhere)
+		pkt_free(pkt);
 	return elsewhere;
 }
 

@@ -2,15 +2,19 @@
 #include "sock/core/kernel_conns.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
+#include "net/tcp/tcp_wire.h"
 #include "sock/core/access.h"
+#include "sock/core/port/strangers.h"
 #include "tests/unit/sock/core/loop_ring.h"
 #include "tests/vma_test.h"
 
@@ -145,6 +149,16 @@ static void test_another_namespace_is_not_asked(void **state)
 static struct inet_sock listener;
 static struct sock_match match;
 
+static bool lo_up(void)
+{
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool up = fd >= 0 && !ioctl(fd, SIOCSIFFLAGS, &lo);
+
+	close(fd);
+	return up;
+}
+
 /* In a process and a network of its own, which has no connections. */
 static int on_a_card(int (*fn)(void))
 {
@@ -156,7 +170,8 @@ static int on_a_card(int (*fn)(void))
 		assert_int_equal(waitpid(child, &status, 0), child);
 		return status;
 	}
-	if ((unshare(CLONE_NEWUSER | CLONE_NEWNET) && unshare(CLONE_NEWNET)) || !control_lock())
+	if ((unshare(CLONE_NEWUSER | CLONE_NEWNET) && unshare(CLONE_NEWNET)) || !lo_up() ||
+	    !control_lock())
 		_exit(2);
 	port = loop_ring_port();
 	port->can.takes_conns = true;
@@ -181,12 +196,43 @@ static bool passes_after(nsec_t time)
 	control_unlock();
 	if (due)
 		kernel_conns_look(now);
-	return control_lock() && listener.listen.kernel.passes;
+	return control_lock() && listener.listen.kernel.pass == KERNEL_CONNS_PASS_ALL;
+}
+
+/* Of so many segments that belong to nothing, how many does the kernel get? */
+static unsigned given(unsigned n)
+{
+	static const uint8_t mac[6] = {2};
+	const struct inaddr here = match.f.flow.key.local;
+	const struct frame_params params = {.src_mac = mac,
+					    .dst_mac = mac,
+					    .src = {.addr = here, .port = htons(1)},
+					    .dst = {.addr = here, .port = listener.local.port},
+					    .proto = IPPROTO_TCP,
+					    .ttl = 64};
+	const struct tcp_segment segment = {.flags = TCP_ACK};
+	struct frame_template template;
+	struct flow_key key;
+	unsigned got = 0;
+
+	assert_int_equal(frame_template_init(&template, &params), 0);
+	for (unsigned i = 0; i < n; i++) {
+		struct pkt *pkt = pkt_blank(256);
+
+		assert_non_null(pkt);
+		pkt->frame_len = (uint32_t)frame_build_tcp(&template, pkt->frame, &segment);
+		assert_int_equal(frame_parse(pkt, 0, &key), DROP_NONE);
+		if (kernel_conns_pass(&listener, match.f.ring, pkt))
+			got++;
+		else
+			pkt_free(pkt);
+	}
+	return got;
 }
 
 static int ends(void)
 {
-	if (!passes_after(0))
+	if (!passes_after(0) || given(1000) != 1000)
 		return 3;
 	return passes_after(NSEC_PER_SEC) ? 4 : 0;
 }
@@ -195,6 +241,37 @@ static void test_it_gives_the_kernel_segments_as_long_as_that_has_connections(vo
 {
 	(void)state;
 	assert_int_equal(on_a_card(ends), 0);
+}
+
+/* A handshake may have begun with a segment that only the kernel gets. */
+static int some(void)
+{
+	unsigned n;
+
+	if (passes_after(NSEC_PER_SEC))
+		return 3;
+	n = given(100000);
+	return n >= STRANGERS_BURST && n < 100000 ? 0 : 4;
+}
+
+static void test_then_it_gives_the_kernel_some(void **state)
+{
+	(void)state;
+	assert_int_equal(on_a_card(some), 0);
+}
+
+static int none(void)
+{
+	match.f.ring->q->port->can.takes_conns = false;
+	listener.listen.kernel.pass = KERNEL_CONNS_PASS_NONE;
+	kernel_conns_begin(&listener);
+	return given(1) ? 3 : 0;
+}
+
+static void test_a_port_that_leaves_them_to_the_kernel_brings_none(void **state)
+{
+	(void)state;
+	assert_int_equal(on_a_card(none), 0);
 }
 
 /* A connection of this port, which goes to another process. */
@@ -243,8 +320,11 @@ static int opens_anew(void)
 	sys_fd_close_hidden(-1);
 	sys_fd_forget_all();
 	kernel_conns_forget();
+	strangers_forget();
+	if (given(1))
+		return 4;
 	kernel_conns_begin(&listener);
-	return sys_fd_next_hidden(0) < 0 ? 4 : 0;
+	return sys_fd_next_hidden(0) < 0 ? 5 : 0;
 }
 
 static void test_a_forked_child_has_a_socket_of_its_own(void **state)
@@ -260,6 +340,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_time_wait_does_not_count),
 	cmocka_unit_test(test_another_namespace_is_not_asked),
 	cmocka_unit_test(test_it_gives_the_kernel_segments_as_long_as_that_has_connections),
+	cmocka_unit_test(test_then_it_gives_the_kernel_some),
+	cmocka_unit_test(test_a_port_that_leaves_them_to_the_kernel_brings_none),
 	cmocka_unit_test(test_it_goes_on_once_another_process_has_a_connection),
 	cmocka_unit_test(test_it_goes_on_if_another_process_accepts_some),
 	cmocka_unit_test(test_a_forked_child_has_a_socket_of_its_own),
