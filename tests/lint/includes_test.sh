@@ -30,8 +30,9 @@ foreign=(
 check_ours() {
 	local file=$1 header=$2 dir=${1%/*} layer=${2%%/*} ok
 
+	[[ $file =~ ^[^/]*/[^/]* ]]
 	case $file in
-	src/*) ok=" ${may[$(cut -d/ -f1,2 <<< "$file")]:-} " ;;
+	src/*) ok=" ${may[${BASH_REMATCH[0]}]:-} " ;;
 	tools/bench/*) ok=" $may_bench " ;;
 	tools/vma/*) ok=" $may_vma " ;;
 	tools/*) ok=" $may_tools " ;;
@@ -71,21 +72,20 @@ check_foreign() {
 }
 
 n=0
-while read -r file; do
+last=
+while read -r file mark header; do
+	if [[ $mark == '"' ]]; then
+		check_ours "$file" "$header"
+	else
+		check_foreign "$file" "$header"
+	fi
+	[[ $file != "$last" ]] || continue
 	n=$((n + 1))
-	first=1
-	while read -r mark header; do
-		if [[ $mark == '"' ]]; then
-			check_ours "$file" "$header"
-		else
-			check_foreign "$file" "$header"
-		fi
-		if [[ $first == 1 && $file == src/*.c && -f ${file%.c}.h && src/$header != "${file%.c}.h" ]]; then
-			complain "$file: its own header comes first"
-		fi
-		first=0
-	done < <(includes_of "$file")
-done < <(c_files src tools tests)
-echo "$n files"
+	last=$file
+	if [[ $file == src/*.c && -f ${file%.c}.h && src/$header != "${file%.c}.h" ]]; then
+		complain "$file: its own header comes first"
+	fi
+done < <(c_files src tools tests | includes_of_files)
+echo "$n files that include others"
 ((n > 0)) || complain "no files found in $root"
 verdict

@@ -41,7 +41,8 @@ c_files() {
 	done
 }
 
-# includes_of FILE: a line for each include, its opening mark (" or <) and the header.
-includes_of() {
-	sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*(["<])([^">]+)[">].*/\1 \2/p' "$1"
+# Of the files whose names it reads, a line for each include: the file, the opening mark (" or <), and the header.
+includes_of_files() {
+	xargs -r grep -HE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' |
+		sed -nE 's/^([^:]+):[[:space:]]*#[[:space:]]*include[[:space:]]*(["<])([^">]+)[">].*/\1 \2 \3/p'
 }

@@ -31,20 +31,16 @@ for ((i = 0; i < ${#sock_rooms[@]}; i++)); do
 	place[${sock_rooms[i]}]=$i
 done
 
-# room_of LAYER PATH-BELOW-IT: its first folder, or "."
-room_of() {
-	[[ $1 == */* ]] && echo "${1%%/*}" || echo .
-}
+# A room is the first folder of a path below the layer, or ".".
+room_of='function room_of(path) { return path ~ "/" ? substr(path, 1, index(path, "/") - 1) : "." }'
 
 # includes LAYER: FILE ROOM ROOM-OF-HEADER HEADER
 includes() {
-	c_files "src/$1" | while read -r file; do
-		room=$(room_of "${file#src/"$1"/}")
-		includes_of "$file" | while read -r mark header; do
-			[[ $mark$header != '"'"$1"/* ]] ||
-				echo "$file $room $(room_of "${header#"$1"/}") $header"
-		done
-	done
+	c_files "src/$1" | includes_of_files | awk -v layer="$1" "$room_of"'
+		$2 == "\"" && index($3, layer "/") == 1 {
+			print $1, room_of(substr($1, length("src/" layer "/") + 1)),
+				room_of(substr($3, length(layer "/") + 1)), $3
+		}'
 }
 
 while read -r file room other header; do
@@ -65,9 +61,8 @@ done
 # Symbols: OBJECT TYPE NAME, with objects named after their files.
 symbols=$(nm -A "$archive" | sed -nE 's/.*:([A-Za-z0-9_]+)(\.pic)?\.o: *[0-9a-f]* +([A-Za-z]) (.*)/\1 \3 \4/p')
 [[ -n $symbols ]] || complain "no symbols in $archive"
-rooms=$(c_files src/sock | grep '\.c$' | while read -r file; do
-	echo "$(basename "$file" .c) $(room_of "${file#src/sock/}")"
-done)
+rooms=$(c_files src/sock | grep '\.c$' | awk -F/ "$room_of"'
+	{ print substr($NF, 1, length($NF) - 2), room_of(substr($0, length("src/sock/") + 1)) }')
 twice=$(cut -d' ' -f1 <<< "$rooms" | sort | uniq -d)
 [[ -z $twice ]] || complain "two files of src/sock have one name: $twice"
 

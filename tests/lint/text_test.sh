@@ -14,9 +14,8 @@ bare=$(c_files tests | grep -v '\.h$' | xargs -r grep -nE '(^|[^_[:alnum:]])asse
 [[ -z $bare ]] || complain "use cmocka's assert_true() and friends:"$'\n'"$bare"
 
 while read -r file; do
-	head -n 1 "$file" | grep -q '^/\* SPDX-License-Identifier: ' ||
-		complain "$file: the first line is not an SPDX-License-Identifier"
-done < <(c_files src tools tests)
+	complain "$file: the first line is not an SPDX-License-Identifier"
+done < <(c_files src tools tests | xargs -r awk 'FNR == 1 && !/^\/\* SPDX-License-Identifier: / { print FILENAME }')
 
 # Handlers of the program are deferred while a mutex is held: base/mutex.h does that. busy_locks
 # (epoll.c, of each set) and hold_current (hold.h) do it as well; handlers cannot reach the other
@@ -46,8 +45,9 @@ done < <(grep -rlIE '^#!/bin/bash' tools tests .ci 2> /dev/null)
 
 # Every test is in a BUILD file.
 while read -r file; do
-	build=$(dirname "$file")/BUILD.bazel
-	[[ -f $build ]] && grep -qE 'unit_tests\(|glob\(|'"$(basename "$file" .c)" "$build" ||
+	build=${file%/*}/BUILD.bazel
+	name=${file##*/}
+	[[ -f $build && $(< "$build") =~ unit_tests\(|glob\(|${name%.c} ]] ||
 		complain "$file: no rule in $build"
 done < <(c_files tests | grep '_test\.c$')
 
@@ -58,10 +58,11 @@ while read -r file; do
 	room=${file#tests/*/}
 	room=${room%/*}
 	[[ $room == tools/* ]] || room=src/$room
-	module=$(basename "$file" _test.c).c
+	module=${file##*/}
+	module=${module%_test.c}.c
 	[[ -d $room ]] || complain "$file: there is no $room"
-	layer=$(cut -d/ -f1-2 <<< "$room")
-	home=$(grep -E "^$layer/(.*/)?$module\$" <<< "$sources")
-	[[ -z $home ]] || grep -qxF "$room/$module" <<< "$home" || complain "$file: tests $home"
+	[[ $room =~ ^[^/]*/[^/]* ]]
+	home=$(grep -E "^${BASH_REMATCH[0]}/(.*/)?$module\$" <<< "$sources")
+	[[ -z $home || $'\n'$home$'\n' == *$'\n'"$room/$module"$'\n'* ]] || complain "$file: tests $home"
 done < <(c_files tests/unit tests/concurrency | grep '_test\.c$')
 verdict

@@ -62,6 +62,29 @@ use() {
 	return $rc
 }
 
+# show_what_waits: before a client is killed for being late, once: what each thread and each namespace is at.
+show_what_waits() {
+	local task ns
+
+	until pgrep -O 90 -f '^timeout -s KILL 100 ' > /dev/null; do
+		sleep 2 # beside the test: nobody waits for it
+	done
+	for task in /proc/[0-9]*/task/[0-9]*; do
+		echo "$task $(< "$task/comm") $(cut -d' ' -f3 "$task/stat") call $(< "$task/syscall"):" \
+			$(cut -d' ' -f2 "$task/stack")
+	done
+	for ns in c s wait c s; do
+		if [[ $ns == wait ]]; then
+			sleep 3 # what the counters gain meanwhile
+			continue
+		fi
+		in_ns "$ns" ss -tuanoi
+		in_ns "$ns" ip -s -d link show v0
+		in_ns "$ns" ip neigh show
+		in_ns "$ns" nstat -az | grep -v ' 0  '
+	done
+} 2> /dev/null
+
 # says NAME REGEX: a line of its log matches.
 says() {
 	grep -qE -- "$2" "$work/$1.log" && return
@@ -204,6 +227,7 @@ none_failed() {
 visits() {
 	local sides on=()
 
+	show_what_waits &
 	(($#)) || set -- kernel server client both
 	for sides; do
 		[[ $sides =~ $chosen && (-n $lib || $sides == kernel) ]] || continue
