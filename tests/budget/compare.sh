@@ -1,5 +1,8 @@
 # Sourced by the budgets of instructions, after tools/lib/netns.sh: how much a count may differ from
-# its budget, and what to do then; and a peer whose answers look alike, however busy the machine is.
+# its budget, and what to do then; and a peer whose answers look alike, however busy the machine is.  The clock
+# is that of most machines.
+
+netns_take_counter
 
 more=3 # per cent above the budget are allowed
 less=3 # per cent below it require a new budget

@@ -9,6 +9,7 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
+netns_take_counter
 
 connections=15
 

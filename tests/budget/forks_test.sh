@@ -10,6 +10,7 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
+netns_take_counter
 
 program=$(find_program tests/budget/forks) || exit 1
 [[ -n $lib ]] || die "no library to count in"

@@ -10,6 +10,7 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
+netns_take_counter
 
 sets=(0 99 9999) # idle sockets
 calls=15
