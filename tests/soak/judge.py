@@ -26,6 +26,9 @@ FIRST = 60.0    # seconds of load for the reference rate
 WINDOW = 5.0    # minimum of seconds for a rate: shorter rates vary
 TIME_WAIT = 60  # seconds
 CLOSES = 0.002  # of the clients' connections that the kernel's server closes first
+# At 20,000 connections a second a client has ports for 2 %.  On a machine where wake-ups are dear, servers that are
+# reloaded each second had 0.9 to 1.2 %.
+CLOSES_SHORT = 0.01
 KEEPERS = 4096  # limit of descriptors that keep the ports of connections in TIME_WAIT
 
 # Values that must not grow: allowed variation, relative and absolute.
@@ -140,7 +143,7 @@ def judge_closers(run):
         # For the last minute, like the TIME_WAITs.
         last = samples[-lines_of(samples, TIME_WAIT / 2):]
         part.append(last[-1]["tw_c"] / max(sum(s["requests"] for s in last), 1))
-    if part[0] > 2 * part[1] + CLOSES:
+    if part[0] > 2 * part[1] + (CLOSES_SHORT if is_short(run) else CLOSES):
         yield "of %.2f %% of the connections the client waits, with the kernel of %.2f %%" % (
             100 * part[0], 100 * part[1])
 
