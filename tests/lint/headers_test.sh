@@ -32,7 +32,7 @@ if [[ -n $out ]]; then
 	complain "$out"
 fi
 while read -r h guard; do
-	grep -q "^#ifndef $guard\$" "$h" || complain "$h: no include guard $guard"
+	(($(grep -cE "^#(ifndef|define) $guard\$" "$h") == 2)) || complain "$h: no include guard $guard"
 done < <(printf '%s\n' "${headers[@]}" | awk '!/^tests/ { guard = toupper($1); sub(/^SRC\//, "", guard); gsub(/[\/.-]/, "_", guard); print $1, guard }')
 echo "${#headers[@]} headers"
 ((${#headers[@]})) || complain "no headers found in $root"

@@ -85,6 +85,8 @@ cp src/net/b.h tools/b.h
 expect headers 'b.h: no include guard TOOLS_B_H'
 sed -i 's/BASE_A_H/A_H/' src/base/a.h
 expect headers 'no include guard BASE_A_H'
+sed -i '/^#define BASE_A_H/d' src/base/a.h
+expect headers 'no include guard BASE_A_H'
 
 sed -i 's/^	return/    return/' src/base/a.c
 expect format 'code should be clang-formatted'
@@ -97,6 +99,8 @@ printf '%s\n' '<<<''<<<< HEAD' >> src/base/a.c
 expect text 'a merge was not finished'
 sed -i 1d src/base/a.c
 expect text 'not an SPDX-License-Identifier'
+: > src/base/a.c
+expect text 'a.c: the first line is not an SPDX-License-Identifier'
 seq -f '/* %g */' 601 >> src/base/a.c
 expect text 'a.c: 60. lines'
 cp src/base/a.c tests/unit/net/a_test.c

@@ -15,7 +15,13 @@ bare=$(c_files tests | grep -v '\.h$' | xargs -r grep -nE '(^|[^_[:alnum:]])asse
 
 while read -r file; do
 	complain "$file: the first line is not an SPDX-License-Identifier"
-done < <(c_files src tools tests | xargs -r awk 'FNR == 1 && !/^\/\* SPDX-License-Identifier: / { print FILENAME }')
+done < <(c_files src tools tests | xargs -r awk '
+	BEGIN {
+		for (i = 1; i < ARGC; i++) { # an empty file has no first line
+			if ((getline line < ARGV[i]) <= 0 || line !~ /^\/\* SPDX-License-Identifier: /) print ARGV[i]
+			close(ARGV[i])
+		}
+	}')
 
 # Handlers of the program are deferred while a mutex is held: base/mutex.h does that. busy_locks
 # (epoll.c, of each set) and hold_current (hold.h) do it as well; handlers cannot reach the other

@@ -64,7 +64,7 @@ use() {
 
 # show_what_waits: before a client is killed for being late, once: what each thread and each namespace is at.
 show_what_waits() {
-	local task ns
+	local task
 
 	until pgrep -O 90 -f '^timeout -s KILL 100 ' > /dev/null; do
 		sleep 2 # beside the test: nobody waits for it
@@ -73,17 +73,21 @@ show_what_waits() {
 		echo "$task $(< "$task/comm") $(cut -d' ' -f3 "$task/stat") call $(< "$task/syscall"):" \
 			$(cut -d' ' -f2 "$task/stack")
 	done
-	for ns in c s wait c s; do
-		if [[ $ns == wait ]]; then
-			sleep 3 # what the counters gain meanwhile
-			continue
-		fi
+	show_namespaces
+	sleep 3 # what the counters gain meanwhile
+	show_namespaces
+} 2> /dev/null
+
+show_namespaces() {
+	local ns
+
+	for ns in c s; do
 		in_ns "$ns" ss -tuanoi
 		in_ns "$ns" ip -s -d link show v0
 		in_ns "$ns" ip neigh show
-		in_ns "$ns" nstat -az | grep -v ' 0  '
+		in_ns "$ns" nstat -as # leaves no history in /tmp
 	done
-} 2> /dev/null
+}
 
 # says NAME REGEX: a line of its log matches.
 says() {

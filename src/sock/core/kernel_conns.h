@@ -10,8 +10,9 @@
  * connections at the port any more.  It does not stop once connections of the port have gone to other
  * processes: these may give them to the kernel at any time.
  *
- * After that such a listener gives the kernel as many as strangers.h allows, and resets the others: a
- * handshake may begin with a segment that only the kernel gets, one with IPv6 extension headers.
+ * A listener that has stopped gives the kernel as many of these segments as strangers.h allows, and answers
+ * the rest with resets: a handshake may begin with a segment that only the kernel gets, one with IPv6 extension
+ * headers.
  *
  * Role		control lock, except where a function says otherwise.
  * Lifetime	struct kernel_conns is embedded in a listener.
