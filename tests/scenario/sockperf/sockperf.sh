@@ -78,7 +78,8 @@ parse_row() {
 		server+=(--mc-rx-if "$netns_server" --mc-tx-if "$netns_server" --dontwarmup)
 	fi
 	case $mode in
-	pp) ;;
+	# Its memory, which it clears first, is for all that it might send.
+	pp) client+=(--mps=5000) ;;
 	tp) client+=("--mps=$pace") ;;
 	ul) client+=("--mps=$pace" --reply-every=1) ;;
 	esac
