@@ -72,7 +72,8 @@ static void read_all(int fd, size_t offset, size_t len)
 
 		assert_true(world_readable(fd, WORLD_WAIT));
 		one = recv(fd, in + n, len - n, MSG_DONTWAIT);
-		assert_true(one > 0);
+		if (one <= 0)
+			fail_msg("%zu of %zu bytes: %s", n, len, one ? strerror(errno) : "the end");
 		n += (size_t)one;
 	}
 	assert_memory_equal(in, out + offset, len);
@@ -162,7 +163,10 @@ static void test_a_lot_goes_along(void **state)
 	read_all(b, 0, sent);
 }
 
-/* What a connection takes by default, of which the peer gets nothing. Returns the number of bytes. */
+/*
+ * What a connection takes by default, of which the peer gets nothing, as long as frames are lost. Returns the number
+ * of bytes.
+ */
 static size_t fill(void)
 {
 	size_t sent = 0;
@@ -171,7 +175,6 @@ static size_t fill(void)
 	loop_port_lose(lose_all);
 	while (sent < MOST && (n = tsock_send(&client, out + sent, MOST - sent, 0)) > 0)
 		sent += (size_t)n;
-	loop_port_lose(NULL);
 	return sent;
 }
 
@@ -196,6 +199,7 @@ static void test_all_that_was_not_sent_goes_along_or_stays(void **state)
 	int b = child.fd;
 
 	assert_in_range(sent, LOTS, MOST - 1);
+	/* Frames stay lost: the port resets an acknowledgement for a connection that has left it. */
 	if (sent <= largest_buffer()) {
 		assert_int_equal(hand_over(&client), 0);
 		assert_int_equal(hand_over(&child), 0);
@@ -203,6 +207,7 @@ static void test_all_that_was_not_sent_goes_along_or_stays(void **state)
 		return;
 	}
 	assert_int_equal(hand_over(&client), -ENOBUFS);
+	loop_port_lose(NULL);
 	while (n < sent) {
 		ssize_t one = world_recv(&child, in + n, sent - n);
 
