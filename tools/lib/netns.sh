@@ -629,9 +629,12 @@ sockperf_value() {
 	handled) pattern='Total ([0-9]+) messages received and handled' ;;
 	gaps) pattern='Summary: Total Dropped/OOO: ([0-9]+)' ;;
 	rate) pattern='Duration\] RunTime=([0-9.]+) sec; SentMessages=[0-9]+; ReceivedMessages=([0-9]+)' ;;
+	valid) pattern='Duration\] RunTime=[0-9.]+ sec; SentMessages=([0-9]+); ReceivedMessages=([0-9]+)' ;;
 	esac
 	[[ $text =~ $pattern ]] || return 0
-	if [[ $2 == rate ]]; then
+	if [[ $2 == valid ]]; then
+		echo "${BASH_REMATCH[@]:1}"
+	elif [[ $2 == rate ]]; then
 		awk -v t="${BASH_REMATCH[1]}" -v n="${BASH_REMATCH[2]}" 'BEGIN { printf "%.0f\n", (t > 0 ? n / t : 0) }'
 	else
 		echo "${BASH_REMATCH[-1]}"
