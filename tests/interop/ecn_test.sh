@@ -12,7 +12,7 @@ netns_enter "$self" "$@"
 
 bulk=$(find_program tests/interop/bulk) || exit 1
 wire=$(find_program tests/interop/wire) || exit 1
-bytes=6000000
+bytes=3000000
 rate=4000000 # bytes per second of paced rows
 
 lane_up 0

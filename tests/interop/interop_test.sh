@@ -26,12 +26,12 @@ fi
 
 for sides in server client both; do
 	for direction in up down; do
-		# Round trips of 1, 20 and 100 ms.
-		row $sides $direction 64000000 1 delay=0.5
-		row $sides $direction 16000000 1 delay=10
+		# Round trips of 1, 20 and 100 ms. Each transfer is some times what is on its way at once.
+		row $sides $direction 16000000 1 delay=0.5
+		row $sides $direction 8000000 1 delay=10
 		row $sides $direction 4000000 1 delay=50
-		row $sides $direction 16000000 1 loss=0.1 delay=0.5
-		row $sides $direction 8000000 1 loss=1 delay=0.5
+		row $sides $direction 8000000 1 loss=0.1 delay=0.5
+		row $sides $direction 4000000 1 loss=1 delay=0.5
 		row $sides $direction 2000000 1 loss=1 delay=10
 		row $sides $direction 2000000 1 loss=5 delay=0.5
 		row $sides $direction 500000 1 loss=5 delay=10
