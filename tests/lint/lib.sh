@@ -36,8 +36,8 @@ c_files() {
 		git -c safe.directory='*' ls-files --cached --others --exclude-standard -- "$@"
 	else
 		find "$@" -type f 2> /dev/null
-	fi | grep -E '\.[ch]$' | sort -u | while read -r f; do
-		[[ -f $f ]] && echo "$f"
+	fi | sort -u | while read -r f; do
+		[[ $f == *.[ch] && -f $f ]] && echo "$f"
 	done
 }
 

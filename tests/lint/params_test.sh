@@ -34,8 +34,9 @@ n=$(wc -w <<< "$acts")
 ((n > 40)) || complain "only $n parameters that act found in $list"
 named=$(grep -v '^#' "$table" | awk '{ print $1 }' | sort)
 # Independent of what `vma` prints.
+IFS= read -rd '' pages < $man
 for variable in $(grep -oE '^(PARAM|ALWAYS|CARD)_[A-Z]+\(([a-z_0-9]+, )?VMA_[A-Z0-9_]+' "$list" | grep -oE 'VMA_.*'); do
-	grep -qxF ".It Ev $variable" $man || complain "$man does not name $variable"
+	[[ $pages == *$'\n'".It Ev $variable"$'\n'* ]] || complain "$man does not name $variable"
 done
 while read -r variable; do
 	complain "$variable acts, and $table names no test of its effect"
@@ -43,22 +44,37 @@ done < <(comm -23 <(echo "$acts") <(echo "$named"))
 while read -r variable; do
 	complain "$table: $variable is not a parameter that acts, or stands there twice"
 done < <(comm -13 <(echo "$acts") <(echo "$named"))
+declare -A texts # of files
 while read -r variable file what; do
 	if [[ ! -f $file ]]; then
 		complain "$table: $variable: there is no $file"
-	elif [[ $what == test_* ]]; then
-		# The function, and the list of tests that runs it.
-		(($(grep -cw -- "$what" "$file") >= 2)) ||
-			complain "$table: $variable: $file does not run $what"
+		continue
+	fi
+	if [[ ! -v texts[$file] ]]; then
+		IFS= read -rd '' text < "$file"
+		texts[$file]=$text
+	fi
+	if [[ $what == test_* ]]; then
+		# The function, and the list of tests that runs it: a whole word in two lines.
+		word="(^|[^[:alnum:]_])$what([^[:alnum:]_]|\$)"
+		n_lines=0
+		while IFS= read -r line; do
+			[[ ! $line =~ $word ]] || n_lines=$((n_lines + 1))
+		done <<< "${texts[$file]}"
+		((n_lines >= 2)) || complain "$table: $variable: $file does not run $what"
 	else
-		grep -v '^[[:space:]]*#' "$file" | grep -qF -- "$what" ||
-			complain "$table: $variable: $file has no $what"
+		is_there=0
+		while IFS= read -r line && ((!is_there)); do
+			[[ $line == *"$what"* && ! $line =~ ^[[:space:]]*# ]] && is_there=1
+		done <<< "${texts[$file]}"
+		((is_there)) || complain "$table: $variable: $file has no $what"
 	fi
 done < <(grep -v '^#' "$table")
 
 # Documents name no parameter that is not in the list.
+IFS= read -rd '' listed < "$list"
 while read -r variable; do
-	grep -qE "[ (]$variable[,)]" "$list" || complain "$variable is in a document and not in $list"
+	[[ $listed =~ [\ \(]$variable[,\)] ]] || complain "$variable is in a document and not in $list"
 done < <(grep -ohE '\bVMA_[A-Z_]*[A-Z]\b' README.md docs/*.md | grep -vE '^VMA_(VERSION|DEFAULT_APPLICATION_ID|SND_FLAGS_DUMMY|SOCKETXTREME_[A-Z_]+|RING_(PACKET|EXTERNAL_MEM)|(MODIFY_RING|IOCTL)_[A-Z_]+)$' | sort -u)
 echo "$n parameters act"
 verdict

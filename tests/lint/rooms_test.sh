@@ -34,13 +34,16 @@ done
 # A room is the first folder of a path below the layer, or ".".
 room_of='function room_of(path) { return path ~ "/" ? substr(path, 1, index(path, "/") - 1) : "." }'
 
+all=$(c_files src)
+included=$(includes_of_files <<< "$all")
+
 # includes LAYER: FILE ROOM ROOM-OF-HEADER HEADER
 includes() {
-	c_files "src/$1" | includes_of_files | awk -v layer="$1" "$room_of"'
-		$2 == "\"" && index($3, layer "/") == 1 {
+	awk -v layer="$1" "$room_of"'
+		$2 == "\"" && index($3, layer "/") == 1 && index($1, "src/" layer "/") == 1 {
 			print $1, room_of(substr($1, length("src/" layer "/") + 1)),
 				room_of(substr($3, length(layer "/") + 1)), $3
-		}'
+		}' <<< "$included"
 }
 
 while read -r file room other header; do
@@ -51,17 +54,21 @@ while read -r file room other header; do
 	fi
 done < <(includes sock)
 
+declare -A layers are_apart # LAYER; LAYER ROOM OTHER
 for ((i = 0; i < ${#apart[@]}; i += 3)); do
+	layers[${apart[i]}]=1
+	for other in ${apart[i + 2]}; do are_apart[${apart[i]} ${apart[i + 1]} $other]=1; done
+done
+for layer in "${!layers[@]}"; do
 	while read -r file room other header; do
-		[[ $room == "${apart[i + 1]}" && " ${apart[i + 2]} " == *" $other "* ]] &&
-			complain "$file: $header is apart from ${apart[i]}/$room"
-	done < <(includes "${apart[i]}")
+		[[ ${are_apart[$layer $room $other]:-} ]] && complain "$file: $header is apart from $layer/$room"
+	done < <(includes "$layer")
 done
 
 # Symbols: OBJECT TYPE NAME, with objects named after their files.
 symbols=$(nm -A "$archive" | sed -nE 's/.*:([A-Za-z0-9_]+)(\.pic)?\.o: *[0-9a-f]* +([A-Za-z]) (.*)/\1 \3 \4/p')
 [[ -n $symbols ]] || complain "no symbols in $archive"
-rooms=$(c_files src/sock | grep '\.c$' | awk -F/ "$room_of"'
+rooms=$(grep '^src/sock/.*\.c$' <<< "$all" | awk -F/ "$room_of"'
 	{ print substr($NF, 1, length($NF) - 2), room_of(substr($0, length("src/sock/") + 1)) }')
 twice=$(cut -d' ' -f1 <<< "$rooms" | sort | uniq -d)
 [[ -z $twice ]] || complain "two files of src/sock have one name: $twice"
@@ -108,7 +115,7 @@ done <<< "$circles"
 
 while read -r lines file; do
 	((lines <= 40)) || complain "$file: $lines files"
-done < <(c_files src | sed 's,/[^/]*$,,' | sort | uniq -c)
+done < <(sed 's,/[^/]*$,,' <<< "$all" | sort | uniq -c)
 
 echo "$n calls between files of src/sock; largest circle: $(head -n 1 <<< "$circles")"
 verdict
