@@ -110,45 +110,63 @@ card_files() {
 	card_env=(env "${card_vars[@]}" LD_PRELOAD=$netns_tmp/shim.so)
 }
 
+# The card is asked often: what reads its log starts no programs.
+#
+# card_read: $card_lines, the lines of its log; $card_answers, how many of them are counters, of which $card_last is the
+# last one.
+card_read() {
+	local line
+
+	mapfile card_lines < "$card_log"
+	card_answers=0
+	for line in "${card_lines[@]}"; do
+		[[ $line == sent*$'\n' ]] || continue
+		card_answers=$((card_answers + 1))
+		card_last=${line%$'\n'}
+	done
+}
+
 # card_counters: all of struct card_counters, as NAME VALUE... in one line.
 card_counters() {
-	local lines
-
-	lines=$(grep -c '^sent' $card_log)
-	echo >&"$card_in"
-	await 30 card_has_printed "$lines" || die "the card does not answer"
-	grep '^sent' $card_log | tail -n 1
+	card_fault ""
+	echo "$card_last"
 }
 
 # card_counter NAME: one of them.
 card_counter() {
 	local now
 
-	now=" $(card_counters) "
+	card_fault ""
+	now=" $card_last "
 	now=${now#* "$1" }
 	echo "${now%% *}"
 }
 
 # card_rules: a line for each rule of the card.
 card_rules() {
-	local lines
+	local line lines
 
-	lines=$(wc -l < $card_log)
+	card_read
+	lines=${#card_lines[@]}
 	card_fault rules
-	tail -n +$((lines + 1)) $card_log | grep '^rule'
+	for line in "${card_lines[@]:lines}"; do
+		[[ $line != rule* ]] || printf %s "$line"
+	done
 }
 
 # card_fault fail|report|remove|return|hold|go|stop|start|refuse|admit|rules: see card.c.
 card_fault() {
-	local lines
+	local before
 
-	lines=$(grep -c '^sent' $card_log)
+	card_read
+	before=$card_answers
 	echo "$1" >&"$card_in"
-	await 30 card_has_printed "$lines" || die "the card does not answer"
+	await 30 card_has_printed $before || die "the card does not answer"
 }
 
 card_has_printed() {
-	(($(grep -c '^sent' $card_log) > $1))
+	card_read
+	((card_answers > $1))
 }
 
 # card_violated WORDS: has it printed such a violation?
