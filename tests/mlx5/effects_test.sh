@@ -39,20 +39,23 @@ run() {
 # read_counters NAME: all counters, into an associative array.
 read_counters() {
 	local -n into=$1
-	local name value
+	local i words
 
-	while read -r name value; do into[$name]=$value; done < <(xargs -n 2 <<< "$(card_counters)")
+	read -ra words <<< "$(card_counters)"
+	for ((i = 0; i < ${#words[@]}; i += 2)); do into[${words[i]}]=${words[i + 1]}; done
 }
 
 # is WHAT "NAME COUNT..." BURSTS BURST LENGTH [VARIABLE=VALUE...]
 is() {
-	local name count said='' right=1
+	local i name said='' right=1 words
 
 	run "${@:3}" || right=0
-	while read -r name count; do
+	read -ra words <<< "$2"
+	for ((i = 0; i < ${#words[@]}; i += 2)); do
+		name=${words[i]}
 		said+=" $name ${now[$name]}"
-		[[ ${now[$name]} == "$count" ]] || right=0
-	done < <(xargs -n 2 <<< "$2")
+		[[ ${now[$name]} == "${words[i + 1]}" ]] || right=0
+	done
 	check "$1:$said" test $right == 1
 }
 
