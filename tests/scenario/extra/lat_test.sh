@@ -50,22 +50,31 @@ same() {
 
 printf '%s\n' "sent $messages received $messages" "repeated 0 misplaced 0 bad 0" \
 	"received $messages answered $messages" "repeated 0 misplaced 0 bad 0" > $netns_tmp/kernel
+# try SIDES PROTO WAY [dummy]: they count what two programs do through the kernel.
+try() {
+	local vma_env=("${vma_env[@]}")
+
+	[[ $3 != xtreme ]] || vma_env+=(VMA_SOCKETXTREME=1)
+	check "$2, $3, $1${4:+, with dummy sends}" runs "$@"
+	check "... they count the same" same
+	[[ $1 == server ]] || check "... the client's kernel receives nothing" test "$of_c" = nothing
+	[[ $1 == client ]] || check "... nor does the server's" test "$of_s" = nothing
+}
+
 for proto in udp tcp; do
 	check "$proto, by the kernel" runs none $proto plain
 	check "... all is there once" same
-	for way in plain callback zcopy xtreme; do
-		for sides in client server both; do
-			for dummy in "" dummy; do
-				[[ -z $dummy || $sides != server ]] || continue
-				vma_env_before=("${vma_env[@]}")
-				[[ $way != xtreme ]] || vma_env+=(VMA_SOCKETXTREME=1)
-				check "$proto, $way, $sides${dummy:+, with dummy sends}" runs $sides $proto $way $dummy
-				vma_env=("${vma_env_before[@]}")
-				check "... they count the same" same
-				[[ $sides == server ]] || check "... the client's kernel receives nothing" test "$of_c" = nothing
-				[[ $sides == client ]] || check "... nor does the server's" test "$of_s" = nothing
-			done
-		done
-	done
+done
+# Each way is each side's over each protocol, and against a peer that has no library over one of them; dummy sends,
+# which a client makes, come with each way and protocol.
+for way in plain callback zcopy xtreme; do
+	case $way in
+	plain | zcopy) one=udp other=tcp ;;
+	*) one=tcp other=udp ;;
+	esac
+	try both $one $way dummy
+	try both $other $way
+	try client $other $way $([[ $way == plain || $way == xtreme ]] && echo dummy)
+	try server $one $way
 done
 verdict
