@@ -51,6 +51,7 @@ capture() {
 	kill -INT $tool
 	wait $tool || rc=1
 	await 30 eval '! captures' || rc=1
+	reads
 	return $rc
 }
 
@@ -60,44 +61,59 @@ is() {
 	return 1
 }
 
-frames() { tshark -r $file "$@" 2> $netns_tmp/why || cat $netns_tmp/why; }
-count() { frames -Y "$1" | wc -l; }
+# reads: what tshark finds in the file, once, since its start takes longer than the reading: a line of fields for each
+# frame, and then its complaints.
+columns=(udp.srcport udp.dstport udp.length ipv6.dst tcp.srcport tcp.dstport tcp.len frame.interface_name
+	tcp.flags.str tcp.analysis.lost_segment tcp.analysis.retransmission tcp.analysis.out_of_order frame.comment)
+reads() {
+	tshark -r $file -T fields $(printf -- '-e %s ' "${columns[@]}") -z expert > $netns_tmp/fields 2> $netns_tmp/why ||
+		cat $netns_tmp/why
+}
+# fields PROGRAM: awk's, of the frames; it has the name of each column with _ for each dot.
+fields() {
+	awk -F '\t' '
+		NF < 13 { exit }
+		{ '"$(for i in "${!columns[@]}"; do printf '%s = $%d; ' "${columns[i]//./_}" $((i + 1)); done)"' }
+		'"$1" $netns_tmp/fields
+}
+# count CONDITION: the frames for which it holds.
+count() { fields "$1 { print }" | wc -l; }
 clean() {
 	tcpdump -nvr $file > $netns_tmp/read 2>&1
-	! grep -iE 'incorrect|bad (udp )?cksum|wrong' $netns_tmp/read && ! frames -q -z expert | grep -iE 'malformed|checksum'
+	! grep -iE 'incorrect|bad (udp )?cksum|wrong' $netns_tmp/read && ! grep -iE 'malformed|checksum' $netns_tmp/fields
 }
 
 # ---- datagrams, of both processes
 check "UDP: a capture of the client" capture $client udp 50
-check "... sent" is "$(count 'udp.dstport == 7000 && udp.length == 58')" 50
-check "... received" is "$(count 'udp.srcport == 7000 && udp.length == 58')" 50
-check "... alternate" is "$(frames -T fields -e udp.dstport | awk '{ print $1 == 7000 }' | uniq | wc -l)" 100
+check "... sent" is "$(count 'udp_dstport == 7000 && udp_length == 58')" 50
+check "... received" is "$(count 'udp_srcport == 7000 && udp_length == 58')" 50
+check "... alternate" is "$(fields '{ print udp_dstport == 7000 }' | uniq | wc -l)" 100
 check "... right checksums" clean
-check "... the interface" is "$(frames -T fields -e frame.interface_name | sort -u)" local
-check "... the comment" eval 'frames -T fields -e frame.comment | grep -qxE "accelerated over local on ring [0-9]+; udp 127\.0\.0\.1:[0-9]+ to 127\.0\.0\.1:7000; fd 3"'
+check "... the interface" is "$(fields '{ print frame_interface_name }' | sort -u)" local
+check "... the comment" eval 'fields "{ print frame_comment }" | grep -xE "accelerated over local on ring [0-9]+; udp 127\.0\.0\.1:[0-9]+ to 127\.0\.0\.1:7000; fd 3"'
 check "UDP: a capture of the server" capture $server udp 50
-check "... received" is "$(count 'udp.dstport == 7000 && udp.length == 58')" 50
-check "... sent" is "$(count 'udp.srcport == 7000 && udp.length == 58')" 50
+check "... received" is "$(count 'udp_dstport == 7000 && udp_length == 58')" 50
+check "... sent" is "$(count 'udp_srcport == 7000 && udp_length == 58')" 50
 check "... right checksums" clean
 check "IPv6" capture $client udp6 50
-check "... both directions" is "$(count 'ipv6.dst == ::1 && udp.port == 7000 && udp.length == 58')" 100
+check "... both directions" is "$(count 'ipv6_dst == "::1" && (udp_srcport == 7000 || udp_dstport == 7000) && udp_length == 58')" 100
 check "... right checksums" clean
 
 # ---- connections
 check "TCP" capture $client tcp 30
-check "... sent" is "$(count 'tcp.dstport == 7000 && tcp.len == 1000')" 30
-check "... bytes received" is "$(frames -T fields -e tcp.len -Y 'tcp.srcport == 7000' | awk '{ n += $1 } END { print n }')" 30000
+check "... sent" is "$(count 'tcp_dstport == 7000 && tcp_len == 1000')" 30
+check "... bytes received" is "$(fields 'tcp_srcport == 7000 { n += tcp_len } END { print n }')" 30000
 check "... right checksums" clean
-check "... with descriptor" is "$(frames -T fields -e frame.comment | sed 's/.*; //' | sort -u)" "fd 5"
+check "... with descriptor" is "$(fields '{ sub(".*; ", "", frame_comment); print frame_comment }' | sort -u)" "fd 5"
 for of in client server; do
 	check "a megabyte there and back: the $of" capture ${!of} bulk 1000000
 	for which in dst src; do
-		check "... $which" is "$(frames -T fields -e tcp.len -Y "tcp.${which}port == 7000" | awk '{ n += $1 } END { print n }')" 1000000
+		check "... $which" is "$(fields "tcp_${which}port == 7000 { n += tcp_len } END { print n }")" 1000000
 	done
-	check "... nothing is missing or twice" is "$(count 'tcp.analysis.lost_segment || tcp.analysis.retransmission || tcp.analysis.out_of_order')" 0
+	check "... nothing is missing or twice" is "$(count 'tcp_analysis_lost_segment tcp_analysis_retransmission tcp_analysis_out_of_order != ""')" 0
 	check "... right checksums" clean
 	check "a whole connection: the $of" capture ${!of} connect
-	check "... handshake, data, both ends" is "$(frames -T fields -e tcp.flags.str | tr -d '·' | LC_ALL=C sort | uniq -c | awk '{ print $2 $1 }' | xargs)" "A1 AF2 AP2 AS1 S1"
+	check "... handshake, data, both ends" is "$(fields '{ print tcp_flags_str }' | tr -d '·' | LC_ALL=C sort | uniq -c | awk '{ print $2 $1 }' | xargs)" "A1 AF2 AP2 AS1 S1"
 done
 check "without a capture both go on" tell tcp 10
 check "... and datagrams" tell udp 10
