@@ -139,11 +139,12 @@ check "tcpdump reads it" is "$(grep -c '10.9.0.2.7000' $netns_tmp/read)" $n
 check "... checksums are right" eval '! grep -iE "incorrect|bad (udp )?cksum" $netns_tmp/read'
 check "... both directions" test "$(grep -c '> 10.9.0.2.7000' $netns_tmp/read)" -ge 560
 tshark -r $file -T fields -e frame.interface_name -e frame.packet_flags_direction -e frame.comment \
-	-e _ws.malformed > $netns_tmp/read 2> $netns_tmp/why
+	-e _ws.malformed -z expert > $netns_tmp/reads 2> $netns_tmp/why
+# Lines of frames have tabs; its complaints follow.
+grep -P '\t' $netns_tmp/reads > $netns_tmp/read
 check "tshark reads it" is "$(wc -l < $netns_tmp/read)" $n || cat $netns_tmp/why
 check "... with interface, direction and verdict" eval "! grep -vP '^v0\t(0x0*1|0x0*2|1|2)\taccelerated over v0 on ring 0; .*; fd [34]\t\$' $netns_tmp/read"
-tshark -r $file -q -z expert > $netns_tmp/read 2>&1
-check "... and nothing is malformed" eval '! grep -iE "malformed|checksum" $netns_tmp/read'
+check "... and nothing is malformed" eval '! grep -iE "malformed|checksum" $netns_tmp/reads'
 
 # ---- options ----
 check "a filter" capture $file udp and port 7000
@@ -253,7 +254,7 @@ capture $file
 tell udp 100
 tell tcp 100
 check "several rings" stop
-check "... are several interfaces" test "$(tshark -r $file -T fields -e frame.interface_id 2> /dev/null | sort -u | wc -l)" -ge 2
-check "... merged by time" eval '
-	tshark -r $file -T fields -e frame.time_epoch 2> /dev/null | sort -cn'
+tshark -r $file -T fields -e frame.time_epoch -e frame.interface_id > $netns_tmp/read 2> /dev/null
+check "... are several interfaces" test "$(cut -f2 $netns_tmp/read | sort -u | wc -l)" -ge 2
+check "... merged by time" sort -cnk1,1 $netns_tmp/read
 verdict
