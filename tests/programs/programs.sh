@@ -47,8 +47,14 @@ gets_up() {
 	await 30 server_is_up "$@" && ! is_gone "$1"
 }
 
+# As `listens s PORT` of TCP says, but by the files of the server's process, which has its namespace: no program starts.
 server_is_up() {
-	listens s "$2" || is_gone "$1"
+	local port
+
+	[[ $2 != udp:* ]] || { listens s "$2" || is_gone "$1"; return; }
+	printf -v port ':%04X ' "$2"
+	file_has "/proc/$1/net/tcp" "${port}00000000:0000 0A" ||
+		file_has "/proc/$1/net/tcp6" "${port}00000000000000000000000000000000:0000 0A" || is_gone "$1"
 }
 
 # use NAME COMMAND...: a client in c, until it ends, ${patience:-100} seconds at most; returns its
@@ -174,13 +180,23 @@ load() {
 goes_on() {
 	local from
 
-	from=$(stat -c %s "$progress")
+	from=$(progress_size)
 	# The first hundred may have begun before.
 	await 100 has_grown $((from + 1 + ${1:-1})) && ! is_gone $loading
 }
 
 has_grown() {
-	is_gone $loading || (($(stat -c %s "$progress") >= $1))
+	local dots=
+
+	read -r dots < "$progress"
+	((${#dots} >= $1)) || is_gone $loading
+}
+
+progress_size() {
+	local dots=
+
+	read -r dots < "$progress"
+	echo ${#dots}
 }
 
 # unload: returns the status of wrk, which has run until now.
