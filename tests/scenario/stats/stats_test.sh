@@ -44,21 +44,30 @@ masked() {
 	sed -E "s/\b$pid\b/PID/g; s/epoll\[[0-9]+\]/epoll[EP]/; s/(Polling CPU:)[0-9]+%/\1CPU%/; s/(10\.9\.0\.1:)(3|4|5|6)[0-9]{4}/\1PORT/g; s/ [0-9]{4,} +PID/ INODE  PID/"
 }
 
-# shows ARG...: vma_stats prints what is on standard input.
-shows() {
-	local wanted
+# views NAME:"ARG ARG...": vma_stats at the same time with each of these; its output is in $dir.NAME. Each waits for up
+# to a second.
+views() {
+	local view args pids=()
 
-	wanted=$(cat)
-	timeout 30 "$stats" -k $dir "$@" 2>&1 | masked | sed -E 's/ +$//' > $netns_tmp/shown
-	diff <(sed -E 's/ +$//' <<< "$wanted") $netns_tmp/shown
+	for view; do
+		read -ra args <<< "${view#*:}"
+		timeout 30 "$stats" -k $dir "${args[@]}" > $dir.${view%%:*} 2>&1 &
+		pids+=($!)
+	done
+	wait "${pids[@]}"
 }
 
-# value FD COUNTER: of the process, from its JSON.
+# shows NAME: that output is what is on standard input.
+shows() {
+	diff <(sed -E 's/ +$//') <(masked < $dir.$1 | sed -E 's/ +$//')
+}
+
+# value FD:COUNTER...: of the process, from its JSON, which takes up to a second: so long does the process sleep.
 value() {
 	timeout 30 "$stats" -k $dir -p $pid --json | python3 -c '
 import json, sys
-for s in json.load(sys.stdin)[0]["sockets"]:
-    if s["fd"] == int(sys.argv[1]): print(s[sys.argv[2]])' "$@"
+of = {s["fd"]: s for s in json.load(sys.stdin)[0]["sockets"]}
+print(*(of[int(fd)][name] for fd, name in (word.split(":") for word in sys.argv[1:])))' "$@"
 }
 
 is() {
@@ -80,7 +89,9 @@ start one 5000 VMA_STATS_FILE=$netns_tmp/file.%d VMA_CPU_USAGE_STATS=1
 check "descriptors" grep -q '^udp=3 tcp=4 member=5 other=6 listener=7 left=8 epoll=' $log
 check "the file is its owner's" is "$(stat -c '%a %U' $dir/vmastat.$pid)" "600 root"
 
-check "view 1" shows -c 1 -s 3-5 << 'END'
+views "1:-c 1 -s 3-5" "2:-c 1 -v 2 -s 3,5" "3:-p $pid -v 3 -c 1 -s 3-5" "json:-p $pid --json" "4:-v 4" "5:-v 5" \
+	"6:-v 6 -s 8" "6of3:-v 6 -s 3"
+check "view 1" shows 1 << 'END'
 vmastat: stats for application: python3 with pid: PID
  fd      ------------ total offloaded -------------   --------- total os ----------
                 pkt   Kbyte   eagain   error  poll%     pkt   Kbyte  eagain   error
@@ -94,7 +105,7 @@ select()   Rx Ready:0/1 [os/offload] Timeouts:0     Errors:0    Poll:100.00%   P
 epoll[EP]   Rx Ready:0/5 [os/offload] Timeouts:1     Errors:0    Poll:100.00%   Polling CPU:CPU%
 -------------------------------------------------------------------------------
 END
-check "view 2" shows -c 1 -v 2 -s 3,5 << 'END'
+check "view 2" shows 2 << 'END'
 vmastat: stats for application: python3 with pid: PID
  fd      ------------------------ total offloaded ------------------------   --------- total os ----------
                 pkt   Kbyte   eagain   error  poll%   ---- queue pkt -----     pkt   Kbyte  eagain   error
@@ -110,11 +121,11 @@ END
 # Frames of a ring are those of all its sockets and of TCP itself; its buffers depend on the port.
 # The share of polling is shown from 1 % on, which depends on the speed of the machine.
 view3() {
-	timeout 30 "$stats" -k $dir -p $pid -v 3 -c 1 -s "$1" | masked | sed -E 's/ +$//' |
+	masked < $dir.3 | sed -E 's/ +$//' |
 		sed -E 's/(Offload: +)[0-9]+ \/ [0-9]+ (\[kilobytes\/packets\])/\1N \/ N \2/; s/^(Drained max|Buffer pool size|Size): +[0-9]+/\1: N/' |
 		grep -vE '^(Dropped|Polling CPU):'
 }
-check "view 3" diff <(view3 3-5) - << 'END'
+check "view 3" diff <(view3) - << 'END'
 vmastat: stats for application: python3 with pid: PID
 ======================================================
 	Fd=[3]
@@ -180,8 +191,8 @@ Size: N
 No buffers error:             0
 ======================================================
 END
-check "time of polling" says '"epoll[0-9]+":[^}]*"polling_ns":[1-9]' "$stats" -k $dir -p $pid --json
-check "view 4" shows -v 4 << 'END'
+check "time of polling" says '"epoll[0-9]+":[^}]*"polling_ns":[1-9]' cat $dir.json
+check "view 4" shows 4 << 'END'
 vmastat: stats for application: python3 with pid: PID
 VMA Group Memberships Information
 Group                fd number
@@ -190,7 +201,7 @@ Group                fd number
 [224.9.9.10]          5
 -------------------------------------------------------------------------------
 END
-check "view 5" shows -v 5 << 'END'
+check "view 5" shows 5 << 'END'
 Proto Offloaded Recv-Q               Send-Q               Local Address          Foreign Address       State       Inode      PID/Program name
 udp   Yes       0                    0                    10.9.0.1:PORT         10.9.0.2:7000                     INODE  PID/python3
 tcp   Yes       0                    0                    10.9.0.1:PORT         10.9.0.2:7000         ESTABLISHED INODE  PID/python3
@@ -199,20 +210,20 @@ udp   Yes       0                    0                    10.9.0.1:5001         
 tcp6  Yes       0                    0                    10.9.0.1:5002          0.0.0.0:*             LISTEN      INODE  PID/python3
 udp   No        0                    0                    10.9.0.1:5003          0.0.0.0:*                         INODE  PID/python3
 END
-check "view 6" says 'kernel: an option is set that only the kernel serves$' "$stats" -k $dir -v 6 -s 8
-check "... of an accelerated socket" says 'accelerated over v0 on ring 0$' "$stats" -k $dir -v 6 -s 3
+check "view 6" says 'kernel: an option is set that only the kernel serves$' cat $dir.6
+check "... of an accelerated socket" says 'accelerated over v0 on ring 0$' cat $dir.6of3
 
 # ---- counts ----
 check "datagrams" tell udp 40
-check "... count" is "$(value 3 rx_packets) $(value 3 tx_bytes)" "146 7300"
+check "... count" is "$(value 3:rx_packets 3:tx_bytes)" "146 7300"
 check "segments" tell tcp 5
-check "... count" is "$(value 4 rx_packets) $(value 4 tx_packets) $(value 4 rx_bytes) $(value 4 rx_reads)" "15 15 15000 15"
+check "... count" is "$(value 4:rx_packets 4:tx_packets 4:rx_bytes 4:rx_reads)" "15 15 15000 15"
 check "zero" timeout 30 "$stats" -k $dir -z -c 1 > $netns_tmp/zeroed
 check "... is shown" grep -qE '^ 3 +Rx: +0 +0 +0 +0 +0\.0' $netns_tmp/zeroed
-check "... is all" is "$(value 4 rx_packets) $(value 4 rx_bytes) $(value 4 tx_bytes)" "0 0 0"
+check "... is all" is "$(value 4:rx_packets 4:rx_bytes 4:tx_bytes)" "0 0 0"
 tell tcp 2
 tell udp 3
-check "... and counting goes on" is "$(value 3 rx_packets) $(value 4 rx_packets) $(value 4 tx_bytes)" "3 2 2000"
+check "... and counting goes on" is "$(value 3:rx_packets 4:rx_packets 4:tx_bytes)" "3 2 2000"
 check "changes without traffic" says '^ 3 +Rx: +0 +0 ' timeout 30 "$stats" -k $dir -d 2 -c 1
 timeout 30 "$stats" -k $dir -d 2 -c 2 > $netns_tmp/deltas &
 watcher=$!
@@ -250,9 +261,9 @@ echo fork >&$fifo
 await 30 grep -q '^child' $log
 child=$(awk '/^child/ { print $2 }' $log)
 pid=$child
-check "a forked child has its own" is "$(value "$(awk '/^child/ { print $3 }' $log)" rx_packets)" 7
+check "a forked child has its own" is "$(value "$(awk '/^child/ { print $3 }' $log)":rx_packets)" 7
 pid=$second
-check "... which its parent does not count" is "$(value 3 rx_packets)" 106
+check "... which its parent does not count" is "$(value 3:rx_packets)" 106
 kill -STOP $second
 check "a stopped process" says "vmastat: process $second is stopped" timeout 30 "$stats" -k $dir -p $second -c 1
 check "... is shown" grep -qE '^ 3 +Rx: +106 ' $netns_tmp/said
@@ -290,7 +301,7 @@ socket(AF_INET, SOCK_DGRAM).sendto(b"late", ("10.9.0.1", 5201))'
 sleep_until=$((${EPOCHREALTIME/[.,]/} + 500000))
 await 30 eval "((\${EPOCHREALTIME/[.,]/} > $sleep_until))"
 tell read
-check "... of data that waited" test "$(value 6 latency | sed -E "s/.*'max_ns': ([0-9]+).*/\1/")" -ge 500000000
+check "... of data that waited" test "$(value 6:latency | sed -E "s/.*'max_ns': ([0-9]+).*/\1/")" -ge 500000000
 timeout 30 "$stats" -k $dir -p $pid -z -c 1 > $netns_tmp/zeroed
 check "... zeroed" is "$(timeout 30 "$stats" -k $dir -p $pid -v 7 -c 1 | grep -c '^[0-9]')" 0
 netns_kill $pid
