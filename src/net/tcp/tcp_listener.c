@@ -263,7 +263,25 @@ static void send_cookie(struct tcp_listener *l, struct tcp_synreq *req, const st
 	send_syn_ack_at(l, req, clock);
 }
 
-/* An ACK without a connection or a handshake: may answer a cookie. */
+/* Have cookies been sent that are still valid? */
+static bool cookies_are_out(const struct tcp_listener *l, nsec_t now)
+{
+	return l->cookie_secret && now < l->cookies_until;
+}
+
+/* Does it answer a cookie, or follow a segment that does? */
+static bool is_for_cookie(const struct tcp_listener *l, const struct pkt *pkt,
+			  const struct tcp_synreq *req, nsec_t now)
+{
+	uint32_t iss = tcp_wire_ack(pkt) - 1;
+
+	return cookies_are_out(l, now) &&
+	       (tcp_cookie_check(l->cookie_secret, &req->local, &req->remote, pkt->seq - 1, iss,
+				 now) ||
+		tcp_cookie_maybe(l->cookie_secret, &req->local, &req->remote, pkt->seq, iss, now));
+}
+
+/* An ACK without a connection, or that is not for its handshake: may answer a cookie. */
 static enum drop input_cookie(struct tcp_listener *l, struct pkt *pkt, const struct endpoint *local,
 			      const struct endpoint *remote, nsec_t now)
 {
@@ -346,6 +364,26 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 	return DROP_NONE;
 }
 
+/*
+ * An ACK of another number than that of the handshake.  A peer that sent its SYN twice has two: the first was
+ * answered with a cookie, the second when there was room again.  It takes the answer that arrives first.
+ */
+static enum drop input_other_answer(struct tcp_listener *l, struct tcp_synreq *req, struct pkt *pkt,
+				    nsec_t now)
+{
+	struct endpoint local = req->local, remote = req->remote;
+	enum drop why;
+
+	if (!is_for_cookie(l, pkt, req, now)) {
+		send_reset(l, pkt, &local, &remote);
+		return DROP_TCP_ACK;
+	}
+	why = input_cookie(l, pkt, &local, &remote, now);
+	if (why == DROP_NONE)
+		remove_handshake(l, req);
+	return why;
+}
+
 /* A segment other than SYN for a pending handshake: RFC 9293 3.10.7.4. */
 static enum drop input_pending(struct tcp_listener *l, struct tcp_synreq *req, struct pkt *pkt,
 			       nsec_t now)
@@ -366,10 +404,8 @@ static enum drop input_pending(struct tcp_listener *l, struct tcp_synreq *req, s
 	}
 	if (!(pkt->tcp_flags & TCP_ACK))
 		return DROP_TCP_STATE;
-	if (tcp_wire_ack(pkt) != req->iss + 1) {
-		send_reset(l, pkt, &req->local, &req->remote);
-		return DROP_TCP_ACK;
-	}
+	if (tcp_wire_ack(pkt) != req->iss + 1)
+		return input_other_answer(l, req, pkt, now);
 	if (req->retries < l->defer && !pkt->len && !(pkt->tcp_flags & TCP_FIN)) {
 		req->acked = true;
 		pkt_free(pkt);
@@ -402,7 +438,7 @@ enum drop tcp_listener_input(struct tcp_listener *l, struct pkt *pkt, nsec_t now
 	if (flags & TCP_RST) /* first: check for a RST */
 		return input_stray(l, pkt, &local, &remote);
 	if (flags & TCP_ACK) { /* second: check for an ACK */
-		if (l->cookie_secret && now < l->cookies_until && !(flags & TCP_SYN))
+		if (cookies_are_out(l, now) && !(flags & TCP_SYN))
 			return input_cookie(l, pkt, &local, &remote, now);
 		return input_stray(l, pkt, &local, &remote);
 	}

@@ -381,6 +381,45 @@ static void test_the_mss_of_ip6(void **state)
 	assert_int_equal(accepted.peer_mss, 1220);
 }
 
+/* The first SYN was answered with a cookie, its repetition when there was room again. */
+static void test_a_peer_takes_either_of_two_answers(void **state)
+{
+	for (unsigned first = 0; first < 2; first++) {
+		uint16_t peer = (uint16_t)(1 + first);
+		nsec_t now = START + 1000;
+		uint32_t iss[2];
+
+		fill(START);
+		syn(peer, &offer, START);
+		iss[0] = answer.seq;
+		listener.backlog++;
+		assert_int_equal(syn(peer, &offer, now), DROP_NONE);
+		iss[1] = answer.seq;
+		listener.backlog--;
+		assert_int_not_equal(iss[0], iss[1]);
+		assert_int_equal(listener.pending, BACKLOG + 1);
+		/* Of neither; of data, whose ACK was lost; the ACK. */
+		answer.seq = iss[0] + (1u << 30);
+		answers = 0;
+		assert_int_equal(ack(peer, now), DROP_TCP_ACK);
+		assert_true(answers == 1 && answer.flags == TCP_RST);
+		answers = 0;
+		if (first == 0)
+			assert_int_equal(input(peer,
+					       (struct tcp_segment){.seq = IRS + 101,
+								    .ack = iss[0] + 1,
+								    .flags = TCP_ACK},
+					       now),
+					 DROP_TCP_SEQ);
+		answer.seq = iss[first];
+		assert_int_equal(ack(peer, now), DROP_NONE);
+		assert_int_equal(answers, 0);
+		assert_int_equal(accepts, first + 1);
+		assert_int_equal(accepted.iss, iss[first]);
+		assert_int_equal(listener.pending, BACKLOG);
+	}
+}
+
 static void test_a_connection_by_a_cookie_knows_no_round_trip(void **state)
 {
 	connects = true;
@@ -781,6 +820,7 @@ static const struct CMUnitTest tests[] = {
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_a_cookie_becomes_a_connection, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(test_the_mss_of_ip6, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(test_a_peer_takes_either_of_two_answers, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(test_a_connection_by_a_cookie_knows_no_round_trip, set_up,
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_syn_acks_do_not_reveal_the_uptime, set_up, tear_down),
