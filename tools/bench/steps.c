@@ -43,7 +43,6 @@
 #define LOCKED_MAX 64 /* per call; addresses per name */
 #define APPROACH 1000 /* instructions from the mark to the function */
 #define CALL_MAX 1000000
-#define SETTLED 3   /* calls with the fewest instructions */
 #define SETTLED 3   /* calls that have the fewest instructions: nothing came between */
 #define INSN_MAX 15 /* bytes */
 #define PAGE 4096u  /* bytes */

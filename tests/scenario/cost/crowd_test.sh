@@ -1,5 +1,5 @@
 #!/bin/bash
-# 70,000 idle TCP connections at the same time, four times (crowd_long: 100,000): the memory of each in user space on
+# 100,000 idle TCP connections at the same time, three times: the memory of each in user space on
 # both sides, whether all of them work, and whether closing them returns the memory.
 #
 #	c  v0 10.9.0.11, .12, ... ---------- v0 10.9.0.2  s
@@ -11,15 +11,15 @@
 # What is measured is anonymous memory: packet buffers are shared, and there before.  A
 # socket object is used again and never given back (ARCHITECTURE.md, Memory), so another
 # time has to do with what those before took, but for what lives longer: a TIME_WAIT of
-# each.  How many there are at once is chance; three crowds that leak do not fit in there.
+# each.  How many there are at once is chance; two crowds that leak do not fit in there.
 self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 NETNS_LIMIT=280
 netns_enter "$self" "$@"
 
-connections=${1:-70000} # more than a table of 65536 takes
-rounds=4
+connections=${1:-100000}
+rounds=3
 most_bytes=1024   # an idle connection with everything: object, flow, descriptor table
 most_timewait=200 # one in TIME_WAIT
 spare=3500	  # descriptors that a process needs in addition to its connections: ports, rings
