@@ -6,15 +6,12 @@
  *	extra IP PORT COUNT [time] [nap]
  *	extra IP PORT COUNT beside|bound
  *	extra local COUNT [time]
- *	extra ... only=,NAME,NAME...,
  *
  * An echo server is at IP and PORT, over UDP and TCP.  Or (local) the messages come through shared
  * memory, from a socket of this process, so each is there when its send has returned.  The names are udp_recv_1, udp_callback_10...:
  * one call of a function that takes so many messages, which have arrived at the port before it;
  * udp_dummy, tcp_dummy: a dummy send; udp_send_1, udp_commit_1 ...: a send, and one of a message that
- * is in its frame; udp_out_10 ...: a batch of them.  Each is counted COUNT times, or less often:
- * until three calls had the fewest instructions.  A recv() that hands to a callback is always
- * counted so often: its price depends on how full the ring is, too.
+ * is in its frame; udp_out_10 ...: a batch of them.  Each is counted COUNT times.
  *
  * With VMA_SOCKETXTREME=1 only udp_xtreme_1 ... are counted: the other ways would pay for it.
  *
@@ -23,8 +20,6 @@
  *
  * time: without steps; prints how many nanoseconds a message has taken, the fewest and the median.
  * nap: v0 does not count what arrives: waits for some time instead.
- *
- * only: just these names.
  *
  * local_udp_zcopy_14, local_udp_zcopy_1000 ...: one message of so many bytes.
  */
@@ -44,7 +39,6 @@
 #define LONG 8000
 #define BURST 10	      /* segments: what the initial window allows, RFC 6928 */
 #define WARM_UP 1200000000ull /* nsec: the clock is calibrated once a second from then on */
-#define WARM_MESSAGES 100     /* of each socket: no longer a start */
 
 #define NAP 25 /* msec */
 
@@ -52,7 +46,6 @@ static struct vma_api_t *api;
 static const struct vma_ext_t *vma;
 static bool timed, naps, local, stream, bound;
 static const char *prefix = ""; /* of names */
-static const char *only;	/* ,NAME,NAME..., or NULL: all */
 static struct sockaddr_in to = {.sin_family = AF_INET};
 static int fd, epfd, ring, peer;
 static unsigned wanted, taken, seen; /* bytes to take; bytes taken; bytes seen by the callback */
@@ -252,14 +245,6 @@ static void say_times(const char *name, unsigned messages)
 	n_times = 0;
 }
 
-static bool is_wanted(const char *name)
-{
-	char word[40];
-
-	snprintf(word, sizeof(word), ",%s,", name);
-	return !only || strstr(only, word);
-}
-
 static char *name_of(const char *proto, const char *way, unsigned messages)
 {
 	static char names[64][32];
@@ -274,9 +259,8 @@ static void count_way(const char *proto, const char *way, void (*take)(void), in
 {
 	for (unsigned messages = 1; messages <= BURST; messages += BURST - 1) {
 		char *name = name_of(proto, way, messages);
-		bool more = is_wanted(name);
 
-		for (int i = 0; i < count && more; i++) {
+		for (int i = 0; i < count; i++) {
 			arrive(messages); /* calibrates the clock, if that is due */
 			take();
 			arrive(messages);
@@ -284,10 +268,7 @@ static void count_way(const char *proto, const char *way, void (*take)(void), in
 				time_call(take);
 				continue;
 			}
-			if (take == take_called)
-				steps_count_at((void *)take, name, sent);
-			else
-				more = steps_count_more((void *)take, name, sent);
+			steps_count_at((void *)take, name, sent);
 			take();
 		}
 		say_times(name, messages);
@@ -302,13 +283,12 @@ static void count_sizes(const char *proto, int count)
 
 	for (unsigned n = 0; n < sizeof(sizes) / sizeof(sizes[0]); n++) {
 		char *name = name_of(proto, "zcopy", sizes[n]);
-		bool more = is_wanted(name);
 
 		wanted = sizes[n];
-		for (int i = 0; i < count && more; i++) {
+		for (int i = 0; i < count; i++) {
 			if (do_send(peer, message, wanted, 0) != (ssize_t)wanted)
 				die("send");
-			more = steps_count_more((void *)take_zcopy, name, 0);
+			steps_count((void *)take_zcopy, name);
 			take_zcopy();
 		}
 	}
@@ -318,12 +298,11 @@ static void count_sizes(const char *proto, int count)
 static void count_dummy(const char *name, int count)
 {
 	static const char message[SIZE];
-	bool more = is_wanted(name);
 
-	for (int i = 0; i < count && more; i++) {
+	for (int i = 0; i < count; i++) {
 		arrive(1);
 		take_recv();
-		more = steps_count_more((void *)do_send, name, 0);
+		steps_count((void *)do_send, name);
 		if (do_send(fd, message, SIZE, VMA_SND_FLAGS_DUMMY) != SIZE)
 			die("dummy send");
 	}
@@ -383,9 +362,8 @@ static void count_give(const char *proto, const char *way, void (*give)(void), u
 		       int count)
 {
 	char *name = name_of(proto, way, messages);
-	bool more = is_wanted(name);
 
-	for (int i = 0; i < count && more; i++) {
+	for (int i = 0; i < count; i++) {
 		unsigned long before;
 
 		arrive(1); /* all is acknowledged */
@@ -399,7 +377,7 @@ static void count_give(const char *proto, const char *way, void (*give)(void), u
 		if (timed)
 			time_call(give);
 		else
-			more = steps_count_more((void *)give, name, 0);
+			steps_count((void *)give, name);
 		if (!timed)
 			give();
 		take_given(before, messages);
@@ -465,7 +443,7 @@ static void bind_within(void)
 static void count_all(const char *proto, int type, int count)
 {
 	struct epoll_event event = {.events = EPOLLIN};
-	static uint64_t warm;
+	uint64_t warm = now() + WARM_UP;
 	int one = 1;
 
 	fd = socket(AF_INET, type, 0);
@@ -481,9 +459,7 @@ static void count_all(const char *proto, int type, int count)
 	ring = -1;
 	if (api->vma_extra_supported_mask & VMA_EXTRA_API_SOCKETXTREME_POLL)
 		api->get_socket_rings_fds(fd, &ring, 1);
-	if (!warm)
-		warm = now() + WARM_UP;
-	for (int i = 0; i < WARM_MESSAGES || now() < warm; i++) {
+	while (now() < warm) {
 		arrive(1);
 		take_recv();
 	}
@@ -525,8 +501,6 @@ int main(int argc, char **argv)
 		timed |= !strcmp(argv[i], "time");
 		naps |= !strcmp(argv[i], "nap");
 		bound |= !strcmp(argv[i], "bound");
-		if (!strncmp(argv[i], "only=", 5))
-			only = argv[i] + 5;
 		if (bound || !strcmp(argv[i], "beside"))
 			prefix = bound ? "bound_" : "beside_";
 	}

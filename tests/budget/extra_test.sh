@@ -20,18 +20,12 @@ netns_pair ""
 without_bare_acks s
 netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
 
-# What is judged. Below, some that have no budget are compared.
-only=,udp_epoll_10,tcp_epoll_10,tcp_recv_10,tcp_callback_10,tcp_called_10,tcp_zcopy_10,tcp_xtreme_10
-for call in $(awk '/^[a-z]/ { print $1 }' tests/budget/extra.txt); do
-	only+=,$call
-done
-
 # The internal thread does not poll the ring: the calls are uncontended.
 # measure NAMESPACE XTREME WORD...: prints what the program says.
 measure() {
 	netns_exec $1 "" 0-1023 timeout -s KILL 200 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
 		VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE=1 VMA_SOCKETXTREME=$2 \
-		"$program" "${@:3}" only=$only, 2>&1 < /dev/null
+		"$program" "${@:3}" 2>&1 < /dev/null
 }
 
 # count NAMESPACE WORD...: adds the counts of both programs to a file.

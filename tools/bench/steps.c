@@ -43,7 +43,6 @@
 #define LOCKED_MAX 64 /* per call; addresses per name */
 #define APPROACH 1000 /* instructions from the mark to the function */
 #define CALL_MAX 1000000
-#define SETTLED 3   /* calls that have the fewest instructions: nothing came between */
 #define INSN_MAX 15 /* bytes */
 #define PAGE 4096u  /* bytes */
 #define CODE_PAGES 64
@@ -341,30 +340,6 @@ static void count_call(const struct user_regs_struct *mark)
 		t->calls[t->n++] = call;
 }
 
-static bool is_settled(const struct tally *t)
-{
-	unsigned fewest = CALL_MAX + 1, n = 0;
-
-	for (const struct call *c = t->calls; c < t->calls + t->n; c++) {
-		if (c->instructions < fewest) {
-			fewest = c->instructions;
-			n = 0;
-		}
-		n += c->instructions == fewest;
-	}
-	return n >= SETTLED;
-}
-
-/* The same at a mark where the program learns whether the next call counts. */
-static void count_unless_settled(struct user_regs_struct *mark)
-{
-	mark->rax = !is_settled(tally_of(mark->rsi));
-	if (ptrace(PTRACE_SETREGS, pid, NULL, mark))
-		die("registers");
-	if (mark->rax)
-		count_call(mark);
-}
-
 /* ---- the report ------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
@@ -435,12 +410,10 @@ static int run(void)
 			sig = 0;
 		} else if (sig == SIGTRAP) {
 			get_regs(&regs);
-			if (regs.rax == STEPS_MAGIC || regs.rax == STEPS_SETTLES)
-				sig = 0;
-			if (regs.rax == STEPS_MAGIC)
+			if (regs.rax == STEPS_MAGIC) {
 				count_call(&regs);
-			else if (regs.rax == STEPS_SETTLES)
-				count_unless_settled(&regs);
+				sig = 0;
+			}
 		}
 	}
 }

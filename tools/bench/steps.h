@@ -5,11 +5,9 @@
 #ifndef TOOLS_BENCH_STEPS_H
 #define TOOLS_BENCH_STEPS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define STEPS_MAGIC 0x73746570u
-#define STEPS_SETTLES 0x73746571u
 
 /* The time-stamp counter now. */
 static inline uint64_t steps_time(void)
@@ -36,21 +34,6 @@ static inline void steps_count_at(const void *function, const char *name, uint64
 static inline void steps_count(const void *function, const char *name)
 {
 	steps_count_at(function, name, 0);
-}
-
-/*
- * As steps_count_at(), for who wants the fewest instructions of several calls: false when three
- * calls of this name have had the fewest so far; then the next one does not count.
- */
-static inline bool steps_count_more(const void *function, const char *name, uint64_t time)
-{
-	unsigned long counts = STEPS_SETTLES;
-
-	__asm__ volatile("int3"
-			 : "+a"(counts)
-			 : "D"((uintptr_t)function), "S"((uintptr_t)name), "d"(time)
-			 : "memory");
-	return counts;
 }
 
 #endif
