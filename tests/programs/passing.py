@@ -60,7 +60,7 @@ WAYS = [
 ]
 
 
-def master(address, port, start, send, take):
+def master(ready, address, port, start, send, take):
     context = multiprocessing.get_context(start)
     pipes = []
     for _ in range(WORKERS):
@@ -68,6 +68,7 @@ def master(address, port, start, send, take):
         context.Process(target=take, args=(theirs,), daemon=True).start()
         pipes.append(ours)
     with socket.create_server((address, port), backlog=64) as listener:
+        ready.set()
         turn = 0
         while True:
             with listener.accept()[0] as conn:
@@ -84,12 +85,15 @@ def leave(*_):
 def serve(address, port):
     os.setpgid(0, 0)
     signal.signal(signal.SIGTERM, leave)
-    masters = [
-        multiprocessing.get_context("spawn").Process(target=master, args=(address, port + i, *way))
-        for i, way in enumerate(WAYS)
-    ]
-    for process in masters:
-        process.start()
+    masters = []
+    context = multiprocessing.get_context("spawn")
+    # One after the other: twenty interpreters that start at once leave no processor to the process that shares its
+    # interface with them.
+    for i, way in enumerate(WAYS):
+        ready = context.Event()
+        masters.append(context.Process(target=master, args=(ready, address, port + i, *way)))
+        masters[-1].start()
+        ready.wait(30)
     for process in masters:
         process.join()
 
