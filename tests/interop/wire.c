@@ -7,7 +7,7 @@
  *
  *	loss=PERCENT	lost frames; burst=N: in bursts of N on average
  *	dup=PERCENT	duplicated frames
- *	corrupt=PERCENT	frames with one flipped bit, after the Ethernet header
+ *	corrupt=PERCENT	frames with one flipped bit, after the Ethernet header, that the receiver can see
  *	reorder=PERCENT	frames that arrive MSEC later than others: gap=MSEC, 1 by default
  *	mark=PERCENT	marked frames, out of those that allow it: congestion experienced (RFC 3168)
  *	delay=MSEC	in each direction; jitter=MSEC: up to this much more, in order
@@ -226,6 +226,25 @@ static uint64_t throttle(struct direction *d, uint32_t len, uint64_t now)
 	return d->busy_until;
 }
 
+/*
+ * Is the TCP checksum by chance (1 in 65,536) that of the pseudo-header alone?  A receiver on a virtual device
+ * takes it for one that the sender left to its card, and could not see the damage.
+ */
+static bool seems_partial(const uint8_t *bytes, uint32_t len)
+{
+	const uint8_t *ip = bytes + ETH_HLEN, *tcp = ip + (ip[0] & 15) * 4;
+	uint32_t sum;
+
+	if (ip[9] != IPPROTO_TCP || tcp + 20 > bytes + len)
+		return false;
+	sum = IPPROTO_TCP + (uint32_t)(bytes + len - tcp);
+	for (int i = 12; i < 20; i += 2)
+		sum += (uint32_t)(ip[i] << 8 | ip[i + 1]);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint32_t)(tcp[16] << 8 | tcp[17]) == sum;
+}
+
 static void arrive(struct direction *d, uint8_t *bytes, uint32_t len, uint64_t now)
 {
 	uint64_t when;
@@ -261,7 +280,7 @@ static void arrive(struct direction *d, uint8_t *bytes, uint32_t len, uint64_t n
 		keep(d, bytes, len, when);
 		d->repeated++;
 	}
-	if (len > ETH_HLEN && chance(d, d->corrupt)) {
+	if (len > ETH_HLEN && chance(d, d->corrupt) && !seems_partial(bytes, len)) {
 		bytes[ETH_HLEN + roll(d) % (len - ETH_HLEN)] ^= (uint8_t)(1u << roll(d) % 8);
 		d->damaged++;
 	}
