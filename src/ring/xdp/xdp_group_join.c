@@ -31,6 +31,8 @@
 #define ACCEPTED_MAX 32 /* newcomers that are accepted before the answerer does something else */
 
 nsec_t xdp_wait_max = 2 * NSEC_PER_SEC;
+/* for an answerer that runs, but gets no processor: other threads use them */
+#define STARVED_MAX (8 * NSEC_PER_SEC)
 
 enum hello_kind { HELLO_NEW, HELLO_MEMBER, HELLO_ANSWER, HELLO_NONE /* never sent */ };
 
@@ -306,18 +308,44 @@ static int why_silent(const struct xdp_port *port, const struct ucred *peer, cha
 		       port->base.name, (int)peer->pid);
 }
 
+/* Is it known not to be stopped, by a signal or a debugger?  Its state follows the name: proc(5). */
+static bool is_running(pid_t pid)
+{
+	char path[32], text[512], *state;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (sys_read_text(path, text, sizeof(text)) < 0)
+		return false;
+	state = strrchr(text, ')');
+	return state && !strchr("Tt", state[2]);
+}
+
+/* False: the answerer is silent. */
+static bool await_answer(int fd, const struct ucred *peer, nsec_t deadline)
+{
+	for (nsec_t at = deadline; at <= deadline + STARVED_MAX; at += NSEC_PER_SEC) {
+		nsec_t left = at - group_now();
+		struct timespec ts = {.tv_sec = left / NSEC_PER_SEC,
+				      .tv_nsec = left % NSEC_PER_SEC};
+		struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+		if (left > 0 && sys_ppoll(&pfd, 1, &ts, NULL) != 0)
+			return true;
+		if (!is_running(peer->pid))
+			return false;
+	}
+	return false;
+}
+
 /* Receives the group's descriptors.  -EAGAIN: the answerer refused, or died. */
 static int receive_group(struct xdp_port *port, int fd, const struct ucred *peer, nsec_t deadline,
 			 char why[PORT_WHY])
 {
 	struct hello hello;
-	struct pollfd pfd = {.fd = fd, .events = POLLIN};
-	nsec_t left = deadline - group_now();
-	struct timespec ts = {.tv_sec = left / NSEC_PER_SEC, .tv_nsec = left % NSEC_PER_SEC};
 	int fds[FDS_MAX], *to[FDS_MAX];
 	unsigned n;
 
-	if (left <= 0 || sys_ppoll(&pfd, 1, &ts, NULL) == 0)
+	if (!await_answer(fd, peer, deadline))
 		return why_silent(port, peer, why);
 	(void)hear(fd, &hello, fds, &n);
 	if (hello.kind != HELLO_ANSWER || (hello.version == GROUP_VERSION && n <= FIXED_FDS)) {

@@ -353,7 +353,8 @@ void xdp_group_drop(struct xdp_port *port);
 
 /* xdp_group_join.c: makes the group of the interface, or joins it. */
 int xdp_group_join(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY]);
-extern nsec_t xdp_wait_max; /* its longest wait for an answer or an answerer; tests change it */
+/* Its longest wait for an answer or an answerer; for an answerer that is not stopped, longer. Tests change it. */
+extern nsec_t xdp_wait_max;
 /*
  * Is the effective user still the one that opened the port?  A process that is not answers no
  * newcomers, and leaves the name to other members.

@@ -1189,6 +1189,35 @@ static void test_a_stopped_answering_process_is_named_and_harms_no_other(void **
 	leave_and_expect_baseline(f, m, 2);
 }
 
+/* It gets no processor for longer than a newcomer waits for one that is stopped. */
+static void test_a_starved_answering_process_is_awaited(void **state)
+{
+	struct fixture *f = *state;
+	nsec_t usual = xdp_wait_max;
+	int ready[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (!pid) {
+		if (port_xdp_open(f->ifindex, &f->port, f->why) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		usleep(500 * 1000);
+		for (unsigned i = 0; i < 60000; i++, usleep(1000))
+			service(f->port);
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &(char){0}, 1), 1);
+	xdp_wait_max = 100 * NSEC_PER_MSEC;
+	open_port(f);
+	xdp_wait_max = usual;
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(ready[0]);
+	close(ready[1]);
+	expect_baseline(f->port);
+}
+
 static void test_another_user_is_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -1619,6 +1648,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_two_processes_take_turns_in_everything, setup_alone),
 	TEST(test_a_frame_for_a_dead_member_goes_to_the_kernel, setup_alone),
 	TEST(test_a_stopped_answering_process_is_named_and_harms_no_other, setup_alone),
+	TEST(test_a_starved_answering_process_is_awaited, setup_alone),
 	TEST(test_thirty_two_processes_share_an_interface, setup_alone),
 	TEST(test_all_are_killed_at_once, setup_alone),
 	TEST(test_the_rest_loses_nothing_when_members_are_killed, setup_alone),
