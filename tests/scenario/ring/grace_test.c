@@ -47,54 +47,31 @@ static void test_membarrier_is_preferred(void **state)
 	grace_fini(&grace);
 }
 
-/* An update for which no thread waits. */
-static void update_inner(const struct grace *grace)
+/* The type of a map. */
+static uint32_t type_of(int map)
 {
-	uint32_t key = 0, value = 1;
+	struct bpf_map_info info = {0};
 	union bpf_attr attr = {
-		.map_fd = (uint32_t)grace->inner,
-		.key = (uintptr_t)&key,
-		.value = (uintptr_t)&value,
+		.info = {.bpf_fd = (uint32_t)map,
+			 .info_len = sizeof(info),
+			 .info = (uintptr_t)&info},
 	};
 
-	assert_int_equal(syscall(SYS_bpf, BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr)), 0);
-}
-
-static void wait_for_grace(const struct grace *grace)
-{
-	assert_int_equal(grace_wait(grace), 0);
-}
-
-static nsec_t best_time(void (*fn)(const struct grace *grace), const struct grace *grace)
-{
-	nsec_t best = NSEC_NEVER;
-
-	for (int i = 0; i < 5; i++) {
-		nsec_t began = clock_now(), time;
-
-		fn(grace);
-		time = clock_now() - began;
-		if (time < best)
-			best = time;
-	}
-	return best;
+	assert_int_equal(syscall(SYS_bpf, BPF_OBJ_GET_INFO_BY_FD, &attr, sizeof(attr)), 0);
+	return info.type;
 }
 
 static void *wait_without_membarrier(void *arg)
 {
 	int before = dup(0), after;
 	struct grace grace;
-	nsec_t plain, waited;
 
 	refuse_membarrier();
 	assert_int_equal(grace_init(&grace), 0);
 	assert_true(grace.outer >= 0);
-	plain = best_time(update_inner, &grace);
-	waited = best_time(wait_for_grace, &grace);
-	print_message("an update %ld us, a grace period %ld us\n", plain / NSEC_PER_USEC,
-		      waited / NSEC_PER_USEC);
-	/* Even the fastest grace periods take this long, with rcu_expedited. */
-	assert_true(waited > 10 * plain);
+	/* An update of a map of maps waits for a grace period; how long that takes depends on the machine. */
+	assert_int_equal(type_of(grace.outer), BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	assert_int_equal(grace_wait(&grace), 0);
 	grace_fini(&grace);
 	grace_fini(&grace); /* harmless */
 	after = dup(0);
