@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Between a socket and a file or pipe: sendfile(2), splice(2). */
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "intercept/io.h"
 
 #define PIECE 16384 /* on the stack */
+#define DATAGRAM_MAX 65536
 
 /* Sends from `in` at *offset, and advances it. Bytes, or -errno if none. */
 static ssize_t send_file(struct sock_ref ref, int in, off64_t *offset, size_t count)
@@ -187,12 +190,20 @@ static ssize_t splice_piece_in(struct sock_ref ref, int out, size_t len, int wai
 	return sock_ops_of(ref.sk)->recv(ref, &msg, MSG_TRUNC | MSG_DONTWAIT);
 }
 
+/* More bytes of a stream: an error is for the next call. */
+static bool has_more(struct sock_ref ref)
+{
+	int n = 0;
+
+	return !sock_ops_of(ref.sk)->ioctl(ref, FIONREAD, &n) && n > 0;
+}
+
 static ssize_t splice_in(struct sock_ref ref, int out, size_t len, unsigned flags)
 {
 	size_t done = 0;
 	ssize_t rc = 0;
 
-	while (done < len) {
+	while (done < len && (!done || has_more(ref))) {
 		rc = pipe_ready(out, POLLOUT, done ? SPLICE_F_NONBLOCK : flags);
 		if (!rc)
 			rc = splice_piece_in(ref, out, len - done, done ? MSG_DONTWAIT : 0);
@@ -201,6 +212,44 @@ static ssize_t splice_in(struct sock_ref ref, int out, size_t len, unsigned flag
 		done += (size_t)rc;
 	}
 	return done ? (ssize_t)done : rc;
+}
+
+/* What the pipe has room for.  Bytes, or -errno if none. */
+static ssize_t write_at_once(int out, const char *data, size_t n)
+{
+	size_t done = 0;
+
+	while (done < n && !pipe_ready(out, POLLOUT, SPLICE_F_NONBLOCK)) {
+		size_t piece = n - done < PIPE_BUF ? n - done : PIPE_BUF;
+		ssize_t rc = sys_write(out, data + done, piece);
+
+		if (rc <= 0)
+			return done ? (ssize_t)done : rc;
+		done += (size_t)rc;
+	}
+	return (ssize_t)done;
+}
+
+/* As the kernel: one datagram, of which the pipe gets what it has room for.  Waits with nothing in hand. */
+static ssize_t splice_datagram(struct sock_ref ref, int out, size_t len, unsigned flags)
+{
+	ssize_t n = pipe_ready(out, POLLOUT, flags);
+	struct msghdr none = {0};
+	struct iovec iov = iov_of(NULL, len < DATAGRAM_MAX ? len : DATAGRAM_MAX);
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (!n)
+		n = sock_ops_of(ref.sk)->recv(ref, &none, MSG_PEEK);
+	if (n < 0)
+		return n;
+	iov.iov_base = mem_alloc(iov.iov_len);
+	if (!iov.iov_base)
+		return -ENOMEM;
+	n = sock_ops_of(ref.sk)->recv(ref, &msg, MSG_DONTWAIT);
+	if (n > 0)
+		n = write_at_once(out, iov.iov_base, (size_t)n);
+	mem_free(iov.iov_base);
+	return n;
 }
 
 EXPORT ssize_t splice(int in, off64_t *in_at, int out, off64_t *out_at, size_t len, unsigned flags)
@@ -219,8 +268,9 @@ EXPORT ssize_t splice(int in, off64_t *in_at, int out, off64_t *out_at, size_t l
 		rc = splice_out(in, to, len, flags);
 		if (rc != SOCK_KERNEL)
 			return sent(to, rc, 0, saved);
-	} else if (from.sk && from.sk->type == SOCK_TYPE_TCP && is_pipe(out)) {
-		rc = splice_in(from, out, len, flags);
+	} else if (from.sk && from.sk->type != SOCK_TYPE_EPOLL && is_pipe(out)) {
+		rc = from.sk->type == SOCK_TYPE_TCP ? splice_in(from, out, len, flags)
+						    : splice_datagram(from, out, len, flags);
 		if (rc != SOCK_KERNEL)
 			return to_libc(rc, saved);
 	}

@@ -65,7 +65,8 @@ size_t sock_room(struct sock_ref ref)
 	if (sock_has_connection(so) && !sock_is_connecting(so))
 		room = tcp_writable_bytes(&so->tcp.conn);
 	else if (sock_life_is(so, LIFE_LOCAL) && so->shm.established)
-		room = byte_ring_space(&so->shm.out);
+		room = byte_ring_reader_closed(&so->shm.out) ? UINT32_MAX /* the peer resets it */
+							     : byte_ring_space(&so->shm.out);
 	ring_release_cold(ring);
 	return room;
 }
