@@ -25,6 +25,14 @@ static __attribute__((noinline)) int resolve(struct sock_ref ref, const struct e
 	return udp_resolve(ref, &way);
 }
 
+bool udp_may_reach(const struct inet_sock *so, const struct msghdr *msg)
+{
+	struct endpoint to;
+
+	return !msg->msg_name ||
+	       (sock_addr_read(so, &to, msg->msg_name, msg->msg_namelen) && to.port);
+}
+
 int udp_twin_error(struct inet_sock *so)
 {
 	int error = 0;
@@ -50,6 +58,8 @@ static __attribute__((noinline)) ssize_t send_unusual(struct sock_ref ref, const
 		return dummy ? -EINVAL : udp_send_special(ref, msg, flags);
 	if (dummy) /* a first send would bind it; an error in the twin is not for this call */
 		return sock_life_is(so, LIFE_OPEN) ? -EINVAL : SEND_ON;
+	if (!udp_may_reach(so, msg))
+		return SOCK_KERNEL; /* its error comes before a pending one */
 	rc = udp_twin_error(inet_of(ref.sk));
 	return rc ? -rc : SEND_ON;
 }

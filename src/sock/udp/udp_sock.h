@@ -187,6 +187,8 @@ struct dst *udp_way_slot(struct inet_sock *so, const struct udp_way *way);
 int udp_resolve(struct sock_ref ref, const struct udp_way *way);
 /* sock_kind.headers */
 int udp_read_headers(struct sock_ref ref, uint8_t *header);
+/* any: if not, the kernel refuses the address of a message before it looks at the socket's error. */
+bool udp_may_reach(const struct inet_sock *so, const struct msghdr *msg);
 /* any: returns the twin's error once; 0: there is none. */
 int udp_twin_error(struct inet_sock *so);
 /*

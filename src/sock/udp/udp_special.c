@@ -476,7 +476,8 @@ ssize_t udp_send_special(struct sock_ref ref, const struct msghdr *msg, int flag
 			 .len = iov_total(msg->msg_iov, msg->msg_iovlen)};
 	int rc = 0;
 
-	if (__atomic_load_n(&ref.sk->twin_events, __ATOMIC_RELAXED) & EPOLLERR)
+	if ((__atomic_load_n(&ref.sk->twin_events, __ATOMIC_RELAXED) & EPOLLERR) &&
+	    !(flags & MSG_OOB) && udp_may_reach(so, msg))
 		rc = udp_twin_error(so);
 	return rc ? -rc : run(&s);
 }
