@@ -155,8 +155,8 @@ ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool p
 		return recv_empty(c);
 	if (unlikely(c->urgent)) {
 		n = tcp_urgent_read(c, iov, iovcnt, peek);
-		if (n == 0 && c->rcv.bytes == 0)
-			return recv_empty(c); /* only the urgent byte was queued */
+		if (n == 0 && tcp_readable_bytes(c) == 0)
+			return recv_empty(c); /* only the urgent byte was queued, or is */
 	} else {
 		n = tcp_recvq_read(&c->rcv, iov, iovcnt, peek);
 	}

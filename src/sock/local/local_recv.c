@@ -62,9 +62,9 @@ static inline ssize_t read_bytes(struct inet_sock *so, const struct iovec *iov, 
 
 /*
  * holder: the bytes that one read gets: it ends before the urgent byte.  At that byte, which is not
- * part of the stream unless SO_OOBINLINE is set, skips it.
+ * part of the stream unless SO_OOBINLINE is set, skips it; a peek, for which *skip says what it skips anyway, leaves it.
  */
-static uint32_t bytes_to_mark(struct inet_sock *so)
+static uint32_t bytes_to_mark(struct inet_sock *so, bool peek, size_t *skip)
 {
 	uint32_t there = byte_ring_readable(&so->shm.in);
 	int64_t ahead;
@@ -77,7 +77,13 @@ static uint32_t bytes_to_mark(struct inet_sock *so)
 		return there < ahead ? there : (uint32_t)ahead;
 	if (so->opt->oobinline)
 		return there;
+	if (peek) {
+		++*skip;
+		return there;
+	}
 	byte_ring_discard(&so->shm.in, 1);
+	if (there == 1)
+		local_conn_events(so, 0); /* nothing is read after it */
 	return there - 1;
 }
 
@@ -125,8 +131,12 @@ static ssize_t recv_oob(struct sock_ref ref, struct msghdr *msg, int flags)
 	msg->msg_controllen = 0;
 	msg->msg_flags = MSG_OOB;
 	for (size_t i = 0; i < msg->msg_iovlen; i++) {
-		if (msg->msg_iov[i].iov_len)
-			return user_copy(msg->msg_iov[i].iov_base, &u.byte, 1) ? 1 : -EFAULT;
+		if (!msg->msg_iov[i].iov_len)
+			continue;
+		/* MSG_TRUNC: the byte is not copied. */
+		return (flags & MSG_TRUNC) || user_copy(msg->msg_iov[i].iov_base, &u.byte, 1)
+			       ? 1
+			       : -EFAULT;
 	}
 	msg->msg_flags |= MSG_TRUNC;
 	return 0;
@@ -197,7 +207,7 @@ static ssize_t take_once(struct conditional *c, struct inet_sock *so, bool wait)
 	if (so->rcvlowat == SOCK_HIDDEN && local_filter_hides(so))
 		return so->shut_rd ? 0 : -EAGAIN;
 	end = byte_ring_end(&so->shm.in); /* before it is known how much there is */
-	there = bytes_to_mark(so);
+	there = bytes_to_mark(so, c->flags & MSG_PEEK, &skip);
 	if (there <= skip)
 		return local_nothing_read(so, end == BYTE_RING_FINISHED ? 0 : -EAGAIN);
 	there -= skip;

@@ -88,6 +88,12 @@ static uint32_t unsent_bytes(const struct tcp_conn *conn)
 	return info.tcpi_notsent_bytes;
 }
 
+/* holder: FIONREAD, which ends at the urgent byte, as in the kernel, also where a read would skip that. */
+static uint32_t bytes_here(const struct inet_sock *so)
+{
+	return tcp_at_mark(&so->tcp.conn) && !so->opt->oobinline ? 0 : tcp_filter_readable(so);
+}
+
 static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -103,7 +109,7 @@ static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 		rc = SOCK_KERNEL;
 	} else {
 		ring_poll(ring);
-		n = cmd == FIONREAD	 ? (int)tcp_filter_readable(so)
+		n = cmd == FIONREAD	 ? (int)bytes_here(so)
 		    : cmd == SIOCOUTQ	 ? (int)tcp_unacked_bytes(&so->tcp.conn)
 		    : cmd == SIOCOUTQNSD ? (int)unsent_bytes(&so->tcp.conn)
 					 : tcp_at_mark(&so->tcp.conn);

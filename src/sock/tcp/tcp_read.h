@@ -18,8 +18,11 @@ static inline __attribute__((always_inline)) ssize_t tcp_read_result(struct inet
 	if (n != -EAGAIN) {
 		tcp_update_unread(so, 0);
 		tcp_after(so, ring);
-	} else if (so->shut_rd) {
-		n = 0;
+	} else {
+		if (__builtin_expect(sock_own_events(so) & EPOLLPRI, 0))
+			tcp_update_events(so, 0); /* the urgent byte may have been passed */
+		if (so->shut_rd)
+			n = 0;
 	}
 	if (n == -ENOTCONN && sock_is_connecting(so))
 		return -EAGAIN; /* as the kernel: wait for the handshake */

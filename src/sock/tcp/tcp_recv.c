@@ -95,7 +95,9 @@ static bool urgent_try(void *arg, struct ring *ring, struct sock_wait *wait, ssi
 		tcp_update_events(so, 0);
 		tcp_after(so, ring);
 	} else {
-		*n = sock_is_exported(&so->sk) ? SOCK_FETCH : -EINVAL;
+		*n = sock_is_exported(&so->sk) ? SOCK_FETCH
+		     : so->inet == INET_LISTEN ? -ENOTCONN
+					       : -EINVAL;
 	}
 	return *n != SOCK_FETCH;
 }
@@ -114,9 +116,12 @@ static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct ms
 	msg->msg_controllen = 0;
 	msg->msg_flags = MSG_OOB;
 	for (size_t i = 0; i < msg->msg_iovlen; i++) {
-		if (msg->msg_iov[i].iov_len) {
-			return user_copy(msg->msg_iov[i].iov_base, &u.byte, 1) ? 1 : -EFAULT;
-		}
+		if (!msg->msg_iov[i].iov_len)
+			continue;
+		/* MSG_TRUNC: the byte is not copied. */
+		return (flags & MSG_TRUNC) || user_copy(msg->msg_iov[i].iov_base, &u.byte, 1)
+			       ? 1
+			       : -EFAULT;
 	}
 	msg->msg_flags |= MSG_TRUNC;
 	return 0;
