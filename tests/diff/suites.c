@@ -6,6 +6,7 @@
 	SUITE(calls)   \
 	SUITE(cmsg)    \
 	SUITE(dual)    \
+	SUITE(edges)   \
 	SUITE(epoll)   \
 	SUITE(errors)  \
 	SUITE(execs)   \

@@ -519,3 +519,9 @@ void byte_ring_close(struct byte_ring_reader *r)
 	if (!r->broken)
 		publish_head(r);
 }
+
+void byte_ring_refuse(struct byte_ring_reader *r)
+{
+	byte_ring_close(r);
+	r->broken = true;
+}

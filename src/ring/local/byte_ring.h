@@ -300,5 +300,7 @@ void byte_ring_finish_for_writer(struct byte_ring_reader *reader);
 
 /* The reader does not read any more (close, SHUT_RD with unread data): writes fail. */
 void byte_ring_close(struct byte_ring_reader *reader);
+/* As byte_ring_close(); and what is unread is lost: reads fail with -EPROTO. */
+void byte_ring_refuse(struct byte_ring_reader *reader);
 
 #endif

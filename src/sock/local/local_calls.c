@@ -62,7 +62,7 @@ static int connect_again(struct sock_ref ref, bool disconnect)
 		rc = -EISCONN;
 	} else if (disconnect) {
 		local_disconnect(so, true);
-	} else if (so->shm.ended && !so->shm.established) {
+	} else if (so->shm.ended && !so->shm.reported) {
 		rc = so->shm.error ? -local_conn_take_error(so) : -ECONNABORTED;
 		refused = true;
 	} else if (!so->shm.established) {
@@ -132,6 +132,7 @@ static int shutdown_connected(struct inet_sock *so, int how)
 	if (!has_peer(so))
 		return -ENOTCONN;
 	so->shm.reported = true;
+	local_conn_look(so); /* later bytes come too late: local_conn.c */
 	if (how != SHUT_WR)
 		so->shut_rd = true;
 	if (how != SHUT_RD && !so->shut_wr) {
@@ -196,6 +197,14 @@ static bool at_mark(struct inet_sock *so)
 	return byte_ring_urgent(&so->shm.in, &ahead) && ahead == 0;
 }
 
+/* holder: FIONREAD, which ends at the urgent byte, as in the kernel, also where a read would skip that. */
+static uint32_t bytes_here(struct inet_sock *so)
+{
+	if (local_filter_hides(so) || (!so->opt->oobinline && at_mark(so)))
+		return 0;
+	return local_conn_readable(so);
+}
+
 static int local_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -210,7 +219,7 @@ static int local_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 	if (!local_is_one(so) || !so->shm.established)
 		rc = SOCK_KERNEL;
 	else if (cmd == FIONREAD)
-		n = local_filter_hides(so) ? 0 : (int)local_conn_readable(so);
+		n = (int)bytes_here(so);
 	else if (cmd == SIOCATMARK)
 		n = at_mark(so);
 	else

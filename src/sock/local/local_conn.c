@@ -86,8 +86,10 @@ void local_conn_events(struct inet_sock *so, uint32_t happened)
 	if (__builtin_expect(so->rare != NULL, 0))
 		now = error_queue_events(so->rare, now);
 	notify = (now & ~before) | (now & happened);
-	if (now != before)
+	if (now != before) {
+		notify |= sock_events_of_end(before, now);
 		sock_set_events(so, now);
+	}
 	if (notify)
 		ready_notify(&so->sk, notify);
 }
@@ -203,6 +205,25 @@ void local_conn_drained(struct inet_sock *so)
 		local_conn_events(so, 0);
 }
 
+/* Has the program shut down both directions, and bytes came after that? */
+static bool refuses_bytes(const struct inet_sock *so)
+{
+	return so->shut_rd && so->shut_wr && !so->shm.ended && so->shm.in.tail != so->shm.seen;
+}
+
+/* As the kernel: they are lost, and the connection is reset; the peer learns it as by a close. */
+static void refuse_bytes(struct inet_sock *so)
+{
+	struct shm_state *shm = &so->shm;
+
+	if (shm->seen == shm->in.head)
+		byte_ring_refuse(&shm->in);
+	else
+		byte_ring_close(&shm->in); /* what had come before can be read */
+	local_end_post(&shm->end);
+	end(so, ECONNRESET);
+}
+
 static __attribute__((noinline)) void look(struct inet_sock *so)
 {
 	struct shm_state *shm = &so->shm;
@@ -217,6 +238,8 @@ static __attribute__((noinline)) void look(struct inet_sock *so)
 		local_capture_arrived(so);
 	if (byte_ring_readable(&shm->in) && shm->in.tail != shm->seen)
 		happened |= EPOLLIN | EPOLLRDNORM;
+	if (__builtin_expect(refuses_bytes(so), 0))
+		refuse_bytes(so);
 	shm->seen = shm->in.tail;
 	if (shm->in.urgent > seen && shm->in.urgent != shm->urgent_done)
 		async_urgent(&so->sk);

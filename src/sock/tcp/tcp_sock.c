@@ -81,8 +81,10 @@ void tcp_update_events(struct inet_sock *so, uint32_t happened)
 	if (__builtin_expect(so->rare != NULL, 0))
 		now = error_queue_events(so->rare, now);
 	notify = (now & ~before) | (now & happened);
-	if (now != before)
+	if (now != before) {
+		notify |= sock_events_of_end(before, now);
 		sock_set_events(so, now);
+	}
 	if (notify)
 		ready_notify(&so->sk, notify);
 }
