@@ -353,8 +353,7 @@ void xdp_group_drop(struct xdp_port *port);
 
 /* xdp_group_join.c: makes the group of the interface, or joins it. */
 int xdp_group_join(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY]);
-/* Its longest wait for an answer or an answerer; for an answerer that is not stopped, longer. Tests change it. */
-extern nsec_t xdp_wait_max;
+extern nsec_t xdp_wait_max; /* its wait for an answerer; longer if that runs; tests change it */
 /*
  * Is the effective user still the one that opened the port?  A process that is not answers no
  * newcomers, and leaves the name to other members.

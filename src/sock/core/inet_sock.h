@@ -407,15 +407,6 @@ static inline bool sock_is_over(const struct inet_sock *so)
 	return events & (events & SOCK_COMPLETED ? over & ~EPOLLERR : over);
 }
 
-/*
- * The events that an end tells of, of one direction or both: as in the kernel, whose sk_state_change() has no
- * events, all that are set, to whoever waits for one of them; so that an edge comes.  0: none has ended.
- */
-static inline uint32_t sock_events_of_end(uint32_t before, uint32_t now)
-{
-	return now & ~before & (EPOLLRDHUP | EPOLLHUP) ? now : 0;
-}
-
 static inline void sock_set_events(struct inet_sock *so, uint32_t events)
 {
 	/* Pairs with sock_events(): a thread that sees a bit sees what the bit reports. */

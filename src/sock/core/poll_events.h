@@ -56,4 +56,13 @@ static inline uint32_t poll_events_now(struct sock *sk)
 	return events;
 }
 
+/*
+ * The events that an end tells of, of one direction or both: as in the kernel, whose sk_state_change() has no
+ * events, all that are set, to whoever waits for one of them; so that an edge comes.  0: none has ended.
+ */
+static inline uint32_t poll_events_of_end(uint32_t before, uint32_t now)
+{
+	return now & ~before & (EPOLLRDHUP | EPOLLHUP) ? now : 0;
+}
+
 #endif

@@ -7,6 +7,7 @@
 #include "ring/capture.h"
 #include "ring/local/byte_quick.h"
 #include "sock/core/async.h"
+#include "sock/core/poll_events.h"
 #include "sock/core/sock_options.h"
 #include "sock/local/capture/local_capture.h"
 #include "sock/local/local_move.h"
@@ -87,7 +88,7 @@ void local_conn_events(struct inet_sock *so, uint32_t happened)
 		now = error_queue_events(so->rare, now);
 	notify = (now & ~before) | (now & happened);
 	if (now != before) {
-		notify |= sock_events_of_end(before, now);
+		notify |= poll_events_of_end(before, now);
 		sock_set_events(so, now);
 	}
 	if (notify)

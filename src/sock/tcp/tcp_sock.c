@@ -15,6 +15,7 @@
 #include "net/tcp/tcp_snapshot.h"
 #include "sock/core/access.h"
 #include "sock/core/async.h"
+#include "sock/core/poll_events.h"
 #include "sock/core/quarantine.h"
 #include "sock/core/stats/sock_record.h"
 #include "sock/options/sock_opt.h"
@@ -82,7 +83,7 @@ void tcp_update_events(struct inet_sock *so, uint32_t happened)
 		now = error_queue_events(so->rare, now);
 	notify = (now & ~before) | (now & happened);
 	if (now != before) {
-		notify |= sock_events_of_end(before, now);
+		notify |= poll_events_of_end(before, now);
 		sock_set_events(so, now);
 	}
 	if (notify)
