@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rare calls, and calls in states that are rare: found by tests/diff/walk.c. */
+/* Rare calls, and calls in states that are rare: found by tests/walk/walk.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
