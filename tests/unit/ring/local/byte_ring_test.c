@@ -222,6 +222,18 @@ static void test_a_closed_reader_refuses_bytes(void **state)
 	assert_int_equal(byte_ring_space(w), 0);
 }
 
+/* The writer sees them as unread. */
+static void test_what_a_reader_refuses_is_lost_for_it_too(void **state)
+{
+	assert_int_equal(send_some(bytes, 10), 10);
+	byte_ring_refuse(r);
+	assert_true(byte_ring_reader_closed(w));
+	assert_int_equal(byte_ring_unread(w), 10);
+	assert_int_equal(byte_ring_readable(r), 0);
+	assert_int_equal(recv_some(10), -EPROTO);
+	assert_int_equal(send_some(bytes, 10), -ECONNRESET);
+}
+
 static void test_urgent_byte_has_a_place(void **state)
 {
 	struct iovec iov = {.iov_base = bytes, .iov_len = 10};
@@ -481,6 +493,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_only_bytes_are_waited_for_where_it_is_quiet),
 	TEST(test_the_reader_ends_the_stream_of_a_writer_that_is_gone),
 	TEST(test_a_closed_reader_refuses_bytes),
+	TEST(test_what_a_reader_refuses_is_lost_for_it_too),
 	TEST(test_urgent_byte_has_a_place),
 	TEST(test_another_process_goes_on_with_a_side),
 	TEST(test_an_impossible_tail_breaks_the_reader),
