@@ -582,7 +582,8 @@ static void op_epoll_ctl(void)
 
 	if (s < 0)
 		return;
-	if (!slots[s].tcp) /* the kernel makes an edge of each datagram that has left */
+	/* The kernel makes an edge of each datagram that has left, and of an end also for a writer. */
+	if (!slots[s].tcp || !(how & EPOLLIN))
 		event.events = how &= ~(uint32_t)EPOLLET;
 	say("epoll_ctl(%s, %d, %x)", op == 1 ? "ADD" : op == 2 ? "DEL" : "MOD", s, how);
 	result(epoll_ctl(ep, op, slots[s].fd, &event));

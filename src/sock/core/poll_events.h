@@ -57,12 +57,14 @@ static inline uint32_t poll_events_now(struct sock *sk)
 }
 
 /*
- * The events that an end tells of, of one direction or both: as in the kernel, whose sk_state_change() has no
- * events, all that are set, to whoever waits for one of them; so that an edge comes.  0: none has ended.
+ * The events that an end tells of, of one direction or both: as in the kernel, all that a reader waits for, also what
+ * was set before; so that an edge comes.  0: none has ended.
  */
 static inline uint32_t poll_events_of_end(uint32_t before, uint32_t now)
 {
-	return now & ~before & (EPOLLRDHUP | EPOLLHUP) ? now : 0;
+	bool ended = now & ~before & (EPOLLRDHUP | EPOLLHUP);
+
+	return ended ? now & ~(uint32_t)(EPOLLOUT | EPOLLWRNORM) : 0;
 }
 
 #endif
