@@ -7,6 +7,7 @@
 
 #define PORT 7100
 #define CALLS 100
+#define CALLS_MAX 10000
 
 static unsigned polls_of(const struct tsock *ts)
 {
@@ -52,6 +53,7 @@ static struct {
 	struct tsock ts;
 	unsigned made, called, over; /* atomic */
 	struct sockaddr_in to;
+	bool ended; /* as of the turn that is over */
 	void (*call)(void);
 } turn;
 
@@ -74,7 +76,7 @@ static void await_turn(const unsigned *n, unsigned least, int order)
 static void *calls(void *arg)
 {
 	(void)arg;
-	for (unsigned i = 1; i <= CALLS; i++) {
+	for (unsigned i = 1; !turn.ended; i++) {
 		turn.ts = tsock_tcp();
 		__atomic_store_n(&turn.made, i, __ATOMIC_RELEASE); /* pairs with await_turn() */
 		turn.call();
@@ -84,7 +86,7 @@ static void *calls(void *arg)
 	return NULL;
 }
 
-/* The next socket often has its memory. */
+/* The next socket often has its memory; the calls go on until one has. */
 static void close_others(void *arg)
 {
 	struct tsock listener, next;
@@ -96,7 +98,7 @@ static void close_others(void *arg)
 	listener = duo_listener(PORT);
 	turn.to = tsock_name(&listener);
 	NET_CHECK_EQ(pthread_create(&thread, NULL, calls, NULL), 0);
-	for (unsigned i = 1; i <= CALLS; i++) {
+	for (unsigned i = 1; !turn.ended; i++) {
 		const struct sock *sk;
 
 		await_turn(&turn.made, i, __ATOMIC_ACQUIRE);
@@ -106,6 +108,7 @@ static void close_others(void *arg)
 		next = tsock_tcp();
 		reused += next.ref.sk == sk;
 		tsock_close(&next);
+		turn.ended = i >= CALLS && (reused || i == CALLS_MAX);
 		__atomic_store_n(&turn.over, i, __ATOMIC_RELEASE); /* pairs with await_turn() */
 	}
 	pthread_join(thread, NULL);
