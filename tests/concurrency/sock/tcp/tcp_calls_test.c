@@ -7,7 +7,8 @@
 
 #define PORT 7100
 #define CALLS 100
-#define CALLS_MAX 10000
+#define CALLS_MAX 1000
+#define NEXT 8
 
 static unsigned polls_of(const struct tsock *ts)
 {
@@ -86,10 +87,10 @@ static void *calls(void *arg)
 	return NULL;
 }
 
-/* The next socket often has its memory; the calls go on until one has. */
+/* One of the next sockets often has its memory; the calls go on until one has. */
 static void close_others(void *arg)
 {
-	struct tsock listener, next;
+	struct tsock listener, next[NEXT];
 	unsigned reused = 0;
 	pthread_t thread;
 
@@ -105,9 +106,12 @@ static void close_others(void *arg)
 		await_turn(&turn.called, i, __ATOMIC_RELAXED);
 		sk = turn.ts.ref.sk;
 		tsock_close(&turn.ts);
-		next = tsock_tcp();
-		reused += next.ref.sk == sk;
-		tsock_close(&next);
+		for (unsigned n = 0; n < NEXT; n++) {
+			next[n] = tsock_tcp();
+			reused += next[n].ref.sk == sk;
+		}
+		for (unsigned n = 0; n < NEXT; n++)
+			tsock_close(&next[n]);
 		turn.ended = i >= CALLS && (reused || i == CALLS_MAX);
 		__atomic_store_n(&turn.over, i, __ATOMIC_RELEASE); /* pairs with await_turn() */
 	}
