@@ -749,11 +749,9 @@ static void after_failure(void)
 
 static void reset_server(void)
 {
-	struct linger linger = {1, 0};
 	int fd = tcp_pair();
 
-	MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
-	close(fd);
+	close_with_reset(fd);
 	meet();
 	fd = tcp_listening(1);
 	meet();

@@ -167,6 +167,8 @@ void ping(int fd, const char *text);
 void pong(int fd);
 /* Waits for the end of the stream. */
 void expect_end(int fd);
+/* close(2) of a connection, which resets it (SO_LINGER). */
+void close_with_reset(int fd);
 
 /*
  * ---- the right moment -------------------------------------------------------------------

@@ -11,14 +11,7 @@
 #include <unistd.h>
 
 #include "tests/diff/diff.h"
-
-static void look(const char *what, int fd)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN | POLLOUT | POLLPRI | POLLRDHUP};
-
-	poll(&p, 1, 0);
-	say_events(what, (uint32_t)p.revents);
-}
+#include "tests/diff/look.h"
 
 /* ---- splice(2) ----------------------------------------------------------------------------- */
 
@@ -70,12 +63,10 @@ static void datagrams_client(void)
 static void resets_server(void)
 {
 	int fd = tcp_pair();
-	struct linger l = {.l_onoff = 1};
 
 	MUST(send(fd, "abc", 3, 0));
 	await_acked(fd);
-	MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
-	close(fd);
+	close_with_reset(fd);
 	meet();
 }
 
@@ -128,12 +119,10 @@ static void splice_late_client(void)
 static void resets_first_server(void)
 {
 	int listener = tcp_listening(0), fd;
-	struct linger l = {.l_onoff = 1};
 
 	meet();
 	fd = (int)MUST(accept(listener, NULL, NULL));
-	MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
-	close(fd);
+	close_with_reset(fd);
 	fd = (int)MUST(accept(listener, NULL, NULL));
 	meet();
 	close(fd);

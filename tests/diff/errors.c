@@ -21,14 +21,6 @@ static void say_poll(int fd)
 	say_events("poll", (uint32_t)p.revents);
 }
 
-static void reset(int fd)
-{
-	struct linger now = {1, 0};
-
-	MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)));
-	close(fd);
-}
-
 /* ---- resets ------------------------------------------------------------------------------ */
 
 static void resets(void)
@@ -36,7 +28,7 @@ static void resets(void)
 	int fd = tcp_pair();
 
 	meet();
-	reset(fd);
+	close_with_reset(fd);
 	meet();
 }
 
@@ -96,7 +88,7 @@ static void data_then_reset(void)
 
 	MUST(send(fd, "lost", 4, 0));
 	meet();
-	reset(fd);
+	close_with_reset(fd);
 	meet();
 }
 
@@ -149,7 +141,7 @@ static void resets_late(void)
 
 	meet();
 	await_other_blocked();
-	reset(fd);
+	close_with_reset(fd);
 	meet();
 }
 
@@ -186,7 +178,7 @@ static void data_resets_late(void)
 	MUST(send(fd, "data", 4, 0));
 	meet();
 	await_other_blocked();
-	reset(fd);
+	close_with_reset(fd);
 	meet();
 }
 

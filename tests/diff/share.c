@@ -908,10 +908,8 @@ static void used_and_exited_server(void)
 static int aborting(void *arg)
 {
 	struct share *s = arg;
-	struct linger linger = {1, 0};
 
-	MUST(setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
-	close(s->fd);
+	close_with_reset(s->fd);
 	return 0;
 }
 
@@ -967,12 +965,10 @@ static void leave_client(void)
 
 static void reset_client(void)
 {
-	struct linger linger = {1, 0};
 	int fd = tcp_pair();
 
 	meet();
-	MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
-	close(fd);
+	close_with_reset(fd);
 }
 
 static int read_reset(void *arg)

@@ -316,21 +316,13 @@ static void peer_closed_client(void)
 	meet();
 }
 
-static void abort_now(int fd)
-{
-	struct linger linger = {1, 0};
-
-	MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
-	close(fd);
-}
-
 static void reset_server(void)
 {
 	int fd = tcp_pair();
 
 	MUST(send(fd, "ab", 2, 0));
 	meet();
-	abort_now(fd);
+	close_with_reset(fd);
 	meet();
 }
 
@@ -360,7 +352,7 @@ static void reset_recv_server(void)
 	int fd = tcp_pair();
 
 	meet();
-	abort_now(fd);
+	close_with_reset(fd);
 	meet();
 }
 

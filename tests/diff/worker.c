@@ -350,6 +350,14 @@ int get_int(int fd, int level, int name)
 	return value;
 }
 
+void close_with_reset(int fd)
+{
+	struct linger now = {.l_onoff = 1};
+
+	MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)));
+	close(fd);
+}
+
 void set_nonblocking(int fd, bool on)
 {
 	int flags = (int)MUST(fcntl(fd, F_GETFL));

@@ -32,7 +32,6 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -52,7 +51,7 @@ struct slot {
 
 static struct slot slots[SLOTS];
 static uint64_t state;
-static uint16_t next_port = 20000;
+static uint16_t next_port;
 static int spaces[2] = {-1, -1}, ep = -1; /* namespaces */
 static const char *addrs[2] = {"127.0.0.1", "127.0.0.1"};
 static unsigned step_no;
@@ -148,6 +147,42 @@ static const char *text_of(const struct sockaddr_in *name, socklen_t len)
 	return to;
 }
 
+/* In a free slot, which there must be. */
+static int new_socket(bool tcp, bool side, bool named)
+{
+	int s = pick_free(), type = tcp ? SOCK_STREAM : SOCK_DGRAM;
+	struct sockaddr_in name;
+
+	enter(side);
+	slots[s] = (struct slot){
+		.side = side, .tcp = tcp, .fd = socket(AF_INET, type | SOCK_NONBLOCK, 0)};
+	enter(0);
+	if (slots[s].fd < 0)
+		die("socket");
+	if (tcp && setsockopt(slots[s].fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)))
+		die("nodelay");
+	if (named) {
+		slots[s].port = next_port++;
+		name = name_of(side, slots[s].port);
+		if (bind(slots[s].fd, (struct sockaddr *)&name, sizeof(name)))
+			die("bind");
+	}
+	return s;
+}
+
+/* In a free slot: fd, which the listener has accepted. */
+static int new_accepted(int fd, const struct slot *listener)
+{
+	int s = pick_free();
+
+	slots[s] = (struct slot){.fd = fd,
+				 .tcp = true,
+				 .side = listener->side,
+				 .port = listener->port,
+				 .conn = true};
+	return s;
+}
+
 /* A target: a port that some slot has, or none. */
 static uint16_t some_port(void)
 {
@@ -188,19 +223,12 @@ static unsigned hash(const char *buf, size_t n)
 
 static void op_socket(void)
 {
-	int s = pick_free();
 	bool side = spaces[0] >= 0 && roll(2), tcp = roll(3) != 0;
+	int s;
 
-	if (s < 0)
+	if (pick_free() < 0)
 		return;
-	enter(side);
-	slots[s] = (struct slot){.side = side, .tcp = tcp};
-	slots[s].fd = socket(AF_INET, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK, 0);
-	if (slots[s].fd < 0)
-		die("socket");
-	if (tcp && setsockopt(slots[s].fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)))
-		die("nodelay");
-	enter(0);
+	s = new_socket(tcp, side, false);
 	say("socket(%d, %s, side %d)\n", s, tcp ? "tcp" : "udp", side);
 }
 
@@ -213,7 +241,9 @@ static void op_bind(void)
 	if (s < 0 || slots[s].conn)
 		return;
 	other = pick();
-	port = roll(5) ? next_port++ : slots[other].owns && roll(3) ? slots[other].port : 0;
+	port = roll(5)					    ? next_port++
+	       : other >= 0 && slots[other].owns && roll(3) ? slots[other].port
+							    : 0;
 	name = name_of(slots[s].side, port);
 	if (roll(2))
 		name.sin_addr.s_addr = 0;
@@ -270,12 +300,12 @@ static void op_connect(void)
 
 static void op_accept(void)
 {
-	int s = roll(8) ? pick_tcp_listener() : pick(), to = pick_free();
+	int s = roll(8) ? pick_tcp_listener() : pick();
 	struct sockaddr_in name = {0};
 	socklen_t len = sizeof(name);
 	int fd;
 
-	if (s < 0 || to < 0)
+	if (s < 0 || pick_free() < 0)
 		return;
 	say("accept(%d)", s);
 	fd = accept4(slots[s].fd, (struct sockaddr *)&name, &len, SOCK_NONBLOCK);
@@ -283,9 +313,7 @@ static void op_accept(void)
 		result(fd);
 		return;
 	}
-	slots[to] = (struct slot){
-		.fd = fd, .tcp = true, .side = slots[s].side, .port = slots[s].port, .conn = true};
-	printf(" = slot %d from %s\n", to, text_of(&name, len));
+	printf(" = slot %d from %s\n", new_accepted(fd, &slots[s]), text_of(&name, len));
 }
 
 static int send_flags(char *text)
@@ -738,26 +766,6 @@ static void (*const ops[])(void) = {
 	op_mmsg,    op_mmsg,	  op_pipe,
 };
 
-static int new_socket(bool tcp, bool side, bool named)
-{
-	int s = pick_free(), type = tcp ? SOCK_STREAM : SOCK_DGRAM;
-	struct sockaddr_in name;
-
-	enter(side);
-	slots[s] = (struct slot){
-		.side = side, .tcp = tcp, .fd = socket(AF_INET, type | SOCK_NONBLOCK, 0)};
-	enter(0);
-	if (tcp && setsockopt(slots[s].fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)))
-		die("nodelay");
-	if (named) {
-		slots[s].port = next_port++;
-		name = name_of(side, slots[s].port);
-		if (bind(slots[s].fd, (struct sockaddr *)&name, sizeof(name)))
-			die("bind");
-	}
-	return s;
-}
-
 /* A listener, some connections, two datagram sockets. */
 static void begin(void)
 {
@@ -773,7 +781,7 @@ static void begin(void)
 		die("listen");
 	slots[l].listens = true;
 	for (int i = 0; i < 2; i++) {
-		int c = new_socket(true, other && !slots[l].side, false), a = pick_free();
+		int c = new_socket(true, other && !slots[l].side, false), fd;
 
 		name = name_of(slots[l].side, slots[l].port);
 		if (connect(slots[c].fd, (struct sockaddr *)&name, sizeof(name)) &&
@@ -781,13 +789,10 @@ static void begin(void)
 			die("connect");
 		slots[c].conn = true;
 		poll(&(struct pollfd){slots[l].fd, POLLIN, 0}, 1, 1000);
-		slots[a] = (struct slot){.fd = accept4(slots[l].fd, NULL, NULL, SOCK_NONBLOCK),
-					 .tcp = true,
-					 .side = slots[l].side,
-					 .port = slots[l].port,
-					 .conn = true};
-		if (slots[a].fd < 0)
+		fd = accept4(slots[l].fd, NULL, NULL, SOCK_NONBLOCK);
+		if (fd < 0)
 			die("accept");
+		new_accepted(fd, &slots[l]);
 	}
 	u = new_socket(false, false, true);
 	v = new_socket(false, other, true);

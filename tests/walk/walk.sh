@@ -36,27 +36,23 @@ walk_in() {
 	(netns_exec $1 "$2" 0-1023 "$walk" $from $count $steps "${@:3}" < /dev/null)
 }
 
-# by_seed: the walk's lines, each after its seed.
-by_seed() {
-	awk '/^seed / { seed = $2; next } { print seed ": " $0 }'
-}
-
 sides=(c s)
 ((!local)) || sides=()
 walk_in ck "" "${sides[@]/%/k}" > $netns_tmp/kernel &
 kernel=$!
 walk_in c "$lib" "${sides[@]}" > $netns_tmp/ours || die "the walk with the library ended with $?"
 wait $kernel || die "the walk of the kernel ended with $?"
-by_seed < $netns_tmp/kernel > $netns_tmp/kernel.lines
-by_seed < $netns_tmp/ours > $netns_tmp/ours.lines
-differ=$(awk -F: '
-	NR == FNR { lines[FNR] = $0; next }
-	$1 in done { next }
-	lines[FNR] != $0 && !($1 in done) {
-		print before; print "  kernel " lines[FNR]; print "  ours   " $0
-		done[$1] = 1
+# The first line of each walk that differs.
+differ=$(awk '
+	FNR == 1 { file++ }
+	/^seed / { seed = $2; n = 0; before = "seed " seed; next }
+	{ n++ }
+	file == 1 { kernel[seed, n] = $0; next }
+	!(seed in done) && kernel[seed, n] != $0 {
+		print seed ": " before; print "  kernel " kernel[seed, n]; print "  ours   " $0
+		done[seed] = 1
 	}
-	{ before = $0 }' <(sort -s -t: -k1,1n $netns_tmp/kernel.lines) <(sort -s -t: -k1,1n $netns_tmp/ours.lines))
+	{ before = $0 }' $netns_tmp/kernel $netns_tmp/ours)
 [[ -z $differ ]] || echo "$differ"
 n=$(grep -c '^  ours ' <<< "$differ")
 echo "$count walks of $steps calls, $n differ"
