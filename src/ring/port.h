@@ -137,10 +137,10 @@ struct port_ops {
 	/* Opens a queue and sets its ->port.  On failure, why is a sentence for the user. */
 	int (*open_queue)(struct port *port, struct port_queue **q, char why[PORT_WHY]);
 	/*
-	 * Only without can.shared_steering.  A flow of this queue, a 5-tuple, is exported to
-	 * another process, which may have taken it by now (take_flow), but the port still steers
-	 * it here.  Stops that if the other process gets the frames then; over: in any case.
-	 * True: it has stopped.  Called when the flow leaves, and then now and again.
+	 * A flow of this queue, a 5-tuple, is exported to another process, which may have taken
+	 * it by now (take_flow).  True: the port does not steer it here any more.  Without
+	 * can.shared_steering it stops that, if the other process gets the frames then; over: in
+	 * any case.  Called when the flow leaves, and then now and again.
 	 */
 	bool (*part_flow)(struct port_queue *q, const struct flow_key *key, bool over);
 	/* Gives the caller up to max frames, oldest first, not parsed; returns their number. */

@@ -90,6 +90,7 @@ struct ring {
 	uint32_t ip_id;	    /* of the last datagram that was fragmented; of IPv4 the low half */
 	nsec_t now;	    /* of the last poll; atomic: see ring_set_now() */
 	unsigned unpolled;  /* ring_keep_up() calls since the last poll */
+	unsigned parting;   /* flows that ring_flow_part() left, and the port still brings here */
 	void *records;	    /* of the layer above, for what has ended here; NULL: none */
 	struct recorder_area *recorder; /* what happens here; NULL: is not recorded */
 	struct ring_stats stats;
@@ -437,8 +438,9 @@ int ring_flow_start(struct ring *ring, struct flow *flow);
  */
 int ring_flow_take(struct ring *ring, struct flow *flow);
 /*
- * Exports a flow to another process, when ring_flow_may_part(): stand_in, with its deliver function, gets its key and place.
- * True: the port's entry stays until ring_flow_parted() removes it (over, or the other process has one).
+ * Exports a flow to another process, when ring_flow_may_part(): stand_in, with its deliver function, gets its key and
+ * place.  True: the port brings its frames here until ring_flow_parted() says that the other process gets them, or
+ * that it is over; until then ring->parting counts it.
  */
 bool ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in);
 bool ring_flow_parted(struct ring *ring, const struct flow *stand_in, bool over);

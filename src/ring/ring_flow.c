@@ -445,9 +445,10 @@ bool ring_flow_may_part(const struct ring *ring, const struct flow *flow)
 
 bool ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in)
 {
-	bool stays = has_entry_of_its_own(ring, flow);
+	bool stays = flow->steered && ring->q;
 
 	ring_assert_held(ring);
+	ring->parting += stays;
 	stand_in->key = flow->key;
 	flow_replace(&ring->flows, flow, stand_in);
 	flow->steered = false;
@@ -457,10 +458,14 @@ bool ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in)
 
 bool ring_flow_parted(struct ring *ring, const struct flow *stand_in, bool over)
 {
+	bool parted;
+
 	ring_assert_held(ring);
 	/* The latest flow with the key is the first one. */
-	return flow_lookup(&ring->flows, &stand_in->key) != stand_in ||
-	       ring->ops->part_flow(ring->q, &stand_in->key, over);
+	parted = flow_lookup(&ring->flows, &stand_in->key) != stand_in ||
+		 ring->ops->part_flow(ring->q, &stand_in->key, over);
+	ring->parting -= parted;
+	return parted;
 }
 
 void ring_flow_replace(struct ring *ring, struct flow *stand_in, struct flow *flow)

@@ -168,6 +168,19 @@ int team_move_flow(struct port_queue *base, const struct flow_key *key)
 	return old ? rc : -ENOENT;
 }
 
+bool team_part_flow(struct port_queue *base, const struct flow_key *key, bool over)
+{
+	struct team_queue *q = team_queue_of(base);
+	bool parted = true;
+
+	mutex_lock(&q->team->lock);
+	for (unsigned i = 0; i < TEAM_PORTS_MAX; i++)
+		if (q->parts[i])
+			parted &= q->parts[i]->ops->part_flow(q->parts[i], key, over);
+	mutex_unlock(&q->team->lock);
+	return parted;
+}
+
 int team_take_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct team_queue *q = team_queue_of(base);

@@ -109,6 +109,7 @@ int team_add_flow(struct port_queue *base, const struct flow_key *key);
 int team_del_flow(struct port_queue *base, const struct flow_key *key);
 void team_kernel_done(struct port_queue *base, const struct flow_key *key);
 int team_move_flow(struct port_queue *base, const struct flow_key *key);
+bool team_part_flow(struct port_queue *base, const struct flow_key *key, bool over);
 int team_take_flow(struct port_queue *base, const struct flow_key *key);
 int team_share_join(struct port_queue *base, const struct flow_key *key, struct flow_share *share);
 void team_share_leave(struct port_queue *base, const struct flow_key *key,

@@ -271,22 +271,57 @@ int xdp_move_flow(struct port_queue *base, const struct flow_key *key)
 	return rc ? rc : exact_moved(port, &e, q->slot);
 }
 
-/* The exporting process does not change the entry: it waits until we tell it that we took it. */
+/* The slot that gets the frames by an entry, in whichever table it is. */
+static unsigned slot_of(const struct xdp_port *port, const struct entry *e)
+{
+	unsigned slot = conn_slot(port, e);
+
+	return slot == XDP_STEER_SLOTS ? find_entry(port, e) : slot;
+}
+
+/* Replaces the entry of another slot.  -ENOENT: there is none. */
+static int replace_entry(struct xdp_port *port, const struct entry *e, unsigned slot)
+{
+	struct xdp_group *g = &port->group;
+	bool locked;
+	int rc;
+
+	if (find_entry(port, e) == XDP_STEER_SLOTS)
+		return -ENOENT;
+	/* With the lock, whoever removes the entries of the other slot does not remove the new one. */
+	locked = group_lock_wait(g, &g->ctl->lock);
+	rc = map_update(e->map, &e->key3, slot, BPF_EXIST);
+	if (!rc)
+		rc = exact_moved(port, e, slot);
+	if (locked)
+		group_lock_release(g, &g->ctl->lock);
+	return rc;
+}
+
+/* The exporting process does not change the entry: see xdp_part_flow(). */
 int xdp_take_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct xdp_queue *q = (struct xdp_queue *)base;
 	struct xdp_port *port = (struct xdp_port *)base->port;
 	struct entry e = entry_of(port, key);
 	unsigned from = conn_slot(port, &e);
+	int rc;
 
 	if (!xdp_may_have(port, key))
 		return -ENOSPC;
 	if (from != XDP_STEER_SLOTS && !xdp_conn_move(port, &e.key5, from, q->slot))
 		return exact_moved(port, &e, q->slot);
-	if (find_entry(port, &e) != XDP_STEER_SLOTS &&
-	    !map_update(e.map, &e.key3, q->slot, BPF_EXIST))
-		return exact_moved(port, &e, q->slot);
-	return xdp_add_flow(base, key);
+	rc = replace_entry(port, &e, q->slot);
+	return rc == -ENOENT ? xdp_add_flow(base, key) : rc;
+}
+
+bool xdp_part_flow(struct port_queue *base, const struct flow_key *key, bool over)
+{
+	const struct xdp_queue *q = (const struct xdp_queue *)base;
+	const struct xdp_port *port = (const struct xdp_port *)base->port;
+	struct entry e = entry_of(port, key);
+
+	return over || slot_of(port, &e) != q->slot;
 }
 
 int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
@@ -313,10 +348,8 @@ bool xdp_flow_is_foreign(struct port *base, const struct flow_key *key)
 {
 	const struct xdp_port *port = (const struct xdp_port *)base;
 	struct entry e = entry_of(port, key);
-	unsigned slot = xdp_conn_find(port, &e.key5);
+	unsigned slot = slot_of(port, &e);
 
-	if (slot == XDP_STEER_SLOTS)
-		slot = find_entry(port, &e);
 	return slot != XDP_STEER_SLOTS && !xdp_slot_is_ours(port, slot) &&
 	       !group_slot_is_dead(&port->group, slot);
 }

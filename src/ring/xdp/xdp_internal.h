@@ -405,6 +405,7 @@ int xdp_del_flow(struct port_queue *q, const struct flow_key *key);
 int xdp_move_flow(struct port_queue *q, const struct flow_key *key);
 int xdp_take_flow(struct port_queue *q, const struct flow_key *key);
 bool xdp_flow_is_foreign(struct port *port, const struct flow_key *key);
+bool xdp_part_flow(struct port_queue *q, const struct flow_key *key, bool over);
 /*
  * xdp_conns.c: TCP connections in the table of local ports, which need no entry of a map.
  * add: -EEXIST: the table has it; -ENOSPC: another connection has its place.

@@ -203,11 +203,10 @@ static void unsteer(struct xdp_queue *q)
 {
 	struct xdp_port *port = (struct xdp_port *)q->base.port;
 	uint8_t slots[XDP_STEER_SLOTS] = {0};
-	bool locked;
+	bool locked = group_lock_wait(q->group, &q->group->ctl->lock);
 
 	slots[q->slot] = 1;
 	xdp_unsteer(port, slots);
-	locked = group_lock_wait(q->group, &q->group->ctl->lock);
 	xdp_shares_clear(port, slots, locked);
 	if (locked)
 		group_lock_release(q->group, &q->group->ctl->lock);

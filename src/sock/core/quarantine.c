@@ -13,6 +13,7 @@ struct quarantine {
 	unsigned forwarded;
 	bool steered; /* the port still brings all frames here: see ring_flow_part() */
 	nsec_t until, pause;
+	nsec_t last; /* ends then, even if nobody has taken the connection */
 };
 
 #define FIRST_LOOK NSEC_PER_MSEC /* whether another process has the flow; doubles each time */
@@ -53,19 +54,34 @@ static void begin_time(struct quarantine *quarantine, nsec_t time)
 	nsec_t now = clock_now();
 
 	quarantine->until = now + time;
+	quarantine->last = now + QUARANTINE_MAX;
 	arm(quarantine, now);
+}
+
+/* Is it too early to end it?  Not for what no process has taken until now: it may have no processor. */
+static bool goes_on(struct quarantine *quarantine, nsec_t now)
+{
+	if (now < quarantine->until)
+		return true;
+	if (!quarantine->forward || !quarantine->steered || now >= quarantine->last)
+		return false;
+	quarantine->until += QUARANTINE_TIME;
+	return true;
 }
 
 static void quarantine_timer(struct timer *timer, nsec_t now)
 {
 	struct quarantine *quarantine = container_of(timer, struct quarantine, timer);
 	struct ring *ring = quarantine->ring;
+	bool more;
 
-	look_who_has_it(quarantine, now >= quarantine->until);
-	if (now < quarantine->until) {
+	look_who_has_it(quarantine, false);
+	more = goes_on(quarantine, now);
+	if (more) {
 		arm(quarantine, now);
 		return;
 	}
+	look_who_has_it(quarantine, true);
 	ring_flow_del(ring, &quarantine->flow);
 	mem_free(quarantine);
 	ring_put(ring);

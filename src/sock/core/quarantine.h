@@ -17,6 +17,7 @@
 #include "ring/ring.h"
 
 #define QUARANTINE_TIME (500 * NSEC_PER_MSEC) /* frames that were steered here may come so late */
+#define QUARANTINE_MAX (4 * QUARANTINE_TIME)  /* ... of a connection that no process has taken yet */
 #define QUARANTINE_LATE_MAX 256u /* frames that are forwarded; the peer sends the others again */
 
 struct quarantine;
@@ -32,9 +33,9 @@ void quarantine_free(struct quarantine *quarantine);
 void quarantine_forward(struct quarantine *quarantine, quarantine_fn forward, uint64_t channel,
 			uint64_t id);
 /*
- * Replaces flow, which is listed on the ring, for QUARANTINE_TIME.  The port goes on steering
- * the frames of flow here until another ring takes it; of a card, until this ring sees that
- * another process has a rule for it, or for QUARANTINE_TIME.
+ * Replaces flow, which is listed on the ring, for QUARANTINE_TIME; one that forwards, for QUARANTINE_MAX at most, until
+ * another process has taken it.  The port goes on steering the frames of flow here until then; of a card, until this
+ * ring sees that another process has a rule for it, or to the end.
  */
 void quarantine_begin(struct quarantine *quarantine, struct flow *flow);
 

@@ -5,7 +5,35 @@
 #include "base/sys.h"
 #include "sock/share/transfer.h"
 
-#define EXIT_MAX NSEC_PER_SEC /* for other processes to request what they hold */
+/*
+ * For other processes to take what they hold.  Time counts in rounds of this process: one that has
+ * no processor for a second gives nothing away meanwhile.
+ */
+#define EXIT_MAX NSEC_PER_SEC
+#define EXIT_LAST (4 * NSEC_PER_SEC) /* of the clock */
+#define ROUND NSEC_PER_MSEC	     /* the longest wait of a round */
+
+struct patience {
+	nsec_t last, now; /* of the clock */
+	nsec_t left;
+};
+
+static struct patience begin_patience(void)
+{
+	nsec_t now = clock_now();
+
+	return (struct patience){.last = now + EXIT_LAST, .now = now, .left = EXIT_MAX};
+}
+
+/* Called once a round. */
+static bool has_patience(struct patience *patience)
+{
+	nsec_t now = clock_now(), passed = now - patience->now;
+
+	patience->now = now;
+	patience->left -= passed < 2 * ROUND ? passed : 2 * ROUND;
+	return patience->left > 0 && now < patience->last;
+}
 
 static bool has_one_socket(struct list *link)
 {
@@ -46,7 +74,7 @@ static void forward_requests(const struct channel *from, struct channel *to)
 }
 
 /* Sends the first of two neighbours our channel to the other. */
-static void reroute_neighbours(nsec_t deadline)
+static void reroute_neighbours(struct patience *patience)
 {
 	struct channel *one, *other;
 
@@ -62,9 +90,9 @@ static void reroute_neighbours(nsec_t deadline)
 	channel_flush(other);
 	channel_send(one, MESSAGE_REROUTE, 1, 0, sys_fd_copy(other->fd));
 	/* Messages that it sent before it read that are for the other neighbour. */
-	while (channel_relay(one, other) && clock_now() < deadline) {
+	while (channel_relay(one, other) && has_patience(patience)) {
 		struct pollfd pfd = {.fd = one->fd, .events = POLLIN};
-		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
+		struct timespec ts = {.tv_nsec = ROUND};
 
 		channel_flush(one);
 		channel_flush(other);
@@ -89,7 +117,7 @@ static unsigned offer_all(const struct list *list)
 static void wait_for_messages(void)
 {
 	struct pollfd pfd = {.fd = share_process.epoll_fd, .events = POLLIN};
-	struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
+	struct timespec ts = {.tv_nsec = ROUND};
 
 	sys_ppoll(&pfd, 1, &ts, NULL);
 	for (unsigned i = 0; i < rings_count(); i++)
@@ -109,9 +137,37 @@ static bool has_one_holder(const struct inet_sock *so)
 	return holder && !share_other_holder(so, holder);
 }
 
+/*
+ * Does the port bring frames here of a connection that was sent to another process?  When our
+ * rings are closed, they would go to a listener, or to the kernel, which would reset it: the
+ * process that received it may have sent it on, to one that has not taken it yet.
+ */
+static bool are_parting(void)
+{
+	bool some = false;
+
+	for (unsigned i = 0; i < rings_count(); i++) {
+		struct ring *ring = rings_at(i);
+
+		if (!ring_hold_cold(ring))
+			continue;
+		some |= ring->parting != 0;
+		ring_release_cold(ring);
+	}
+	return some;
+}
+
+/* Is there still something that another process takes? */
+static bool has_to_wait(void)
+{
+	bool left = offer_all(&share_process.kept) != 0;
+
+	return left || !list_empty(&share_process.pending) || are_parting();
+}
+
 void share_exit(void)
 {
-	nsec_t deadline = clock_now() + EXIT_MAX;
+	struct patience patience = begin_patience();
 
 	control_assert_held();
 	if (!share_process.channels.next)
@@ -127,15 +183,14 @@ void share_exit(void)
 			share_close(so);
 		}
 	}
-	while ((offer_all(&share_process.kept) || !list_empty(&share_process.pending)) &&
-	       clock_now() < deadline) {
+	while (has_to_wait() && has_patience(&patience)) {
 		share_serve();
 		wait_for_messages();
 		share_receive();
 		share_look_at_members(); /* members that wait for a handshake to end */
 	}
 	share_receive();
-	reroute_neighbours(deadline);
+	reroute_neighbours(&patience);
 	list_for_each_safe(link, &share_process.kept) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 

@@ -59,7 +59,8 @@ struct shared {
 	bool relays;	       /* requested on behalf of other processes only */
 	nsec_t stale;	       /* since when connections wait unaccepted; 0: none do */
 	nsec_t offered_at;     /* when it was offered, because nobody accepts here */
-	nsec_t withdraw_until; /* it withdraws at this time, whatever is in progress */
+	nsec_t withdrawing;    /* for how long it has been, as far as this process has looked ... */
+	nsec_t looked_at;      /* ... the last time now */
 	uint64_t receiver;     /* serial of the channel to the process that joined */
 };
 
@@ -146,9 +147,13 @@ struct share_sink {
 	bool exiting;
 };
 
-/* Of withdrawing members: for SYNs steered to it before, and for handshakes to end. */
+/*
+ * Of withdrawing members: for SYNs steered to it before, and for handshakes to end.  Time counts in
+ * looks: a process that had no processor for half a second has answered nobody meanwhile.
+ */
 #define SHARED_LATE (20 * NSEC_PER_MSEC)
 #define SHARED_HANDSHAKES_MAX (NSEC_PER_SEC / 2)
+#define SHARED_LOOK_MAX (2 * NSEC_PER_MSEC) /* more time counts as so much */
 #define SHARED_PENDING_MAX 1024 /* forwarded to one channel and not yet received */
 
 /* A channel to a process that holds the socket, other than but; NULL: there is none. */

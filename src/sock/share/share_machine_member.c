@@ -151,10 +151,17 @@ bool shared_admit(struct share_sink *sink, struct shared *s, struct channel *ch)
 /* Can a handshake end here, or even begin, with a SYN steered here before others received? */
 static bool has_handshakes(struct share_sink *sink, struct shared *s)
 {
-	if (!s->listens || sink->now >= s->withdraw_until)
+	if (!s->listens || s->withdrawing >= SHARED_HANDSHAKES_MAX)
 		return false;
-	return sink->ops->has_handshakes(sink, s) ||
-	       sink->now < s->withdraw_until - (SHARED_HANDSHAKES_MAX - SHARED_LATE);
+	return sink->ops->has_handshakes(sink, s) || s->withdrawing < SHARED_LATE;
+}
+
+static void count_time(struct share_sink *sink, struct shared *s)
+{
+	nsec_t passed = sink->now - s->looked_at;
+
+	s->withdrawing += passed < SHARED_LOOK_MAX ? passed : SHARED_LOOK_MAX;
+	s->looked_at = sink->now;
 }
 
 /*
@@ -168,8 +175,10 @@ static void withdraw(struct share_sink *sink, struct shared *s, struct channel *
 	s->receiver = ch->serial;
 	if (s->state != SHARED_WITHDRAWING) {
 		sink->ops->stop(sink, s);
-		s->withdraw_until = sink->now + SHARED_HANDSHAKES_MAX;
+		s->withdrawing = 0;
+		s->looked_at = sink->now;
 	}
+	count_time(sink, s);
 	if (has_handshakes(sink, s)) {
 		/* Complete connections do not wait for the handshakes. */
 		sink->ops->send_waiting(sink, s, ch);
@@ -199,7 +208,7 @@ static void stay(struct share_sink *sink, struct shared *s, struct channel *ch)
 		shared_set_state(s, SHARED_HERE);
 		return;
 	}
-	s->withdraw_until = 0;
+	s->withdrawing = SHARED_HANDSHAKES_MAX;
 	withdraw(sink, s, ch);
 }
 

@@ -485,6 +485,77 @@ static void test_a_member_that_does_not_accept_stays_until_another_joins(void **
 	run("not accepting", stop_accepting, NULL);
 }
 
+static unsigned looks;
+
+/* The third look finds that another process has taken the flow. */
+static bool is_parted(struct port_queue *q, const struct flow_key *key, bool over)
+{
+	NET_CHECK(!over);
+	return looks++ == 2;
+}
+
+/* The listener's rings: their port brings the frames here until another process takes the flow. */
+static void rings_part_late(void)
+{
+	static struct port_ops ops;
+
+	for (unsigned i = 0; i < rings_count(); i++) {
+		struct ring *ring = rings_at(i);
+
+		if (!ring->q || !ring_hold_cold(ring))
+			continue;
+		ops = *ring->ops;
+		ops.part_flow = is_parted;
+		ring->ops = &ops;
+		ring_release_cold(ring);
+	}
+}
+
+/*
+ * The process that received the connection may have sent it on: this one keeps its rings until the
+ * frames go elsewhere.
+ */
+static void exit_before_it_is_taken(void *arg)
+{
+	struct tsock listener, client;
+	struct sockaddr_in to;
+	struct channel *hostile;
+	uint64_t id;
+	int memfd;
+
+	begin_quietly();
+	listener = duo_listener(7000);
+	to = tsock_name(&listener);
+	id = id_of(&listener);
+	hostile = lend();
+	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
+	expect(hostile, MESSAGE_JOIN, id);
+	client = connect_to(&to);
+	expect(hostile, MESSAGE_OFFER, id);
+	NET_CHECK(control_lock());
+	rings_part_late();
+	channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
+	control_unlock();
+	memfd = expect(hostile, MESSAGE_PENDING, id);
+	NET_CHECK(memfd >= 0);
+	sys_close_fd(&memfd);
+	channel_send(hostile, MESSAGE_RECEIVED, id, 0, -1);
+	NET_CHECK(control_lock());
+	share_exit();
+	for (unsigned i = 0; i < rings_count(); i++)
+		NET_CHECK_EQ(rings_at(i)->parting, 0);
+	control_unlock();
+	NET_CHECK_EQ(looks, 3);
+	channel_destroy(hostile);
+	close_clients(&client, 1);
+	duo_end(&listener);
+}
+
+static void test_an_exiting_process_keeps_its_rings_until_connections_are_taken(void **state)
+{
+	run("taken", exit_before_it_is_taken, NULL);
+}
+
 #if !defined(__SANITIZE_THREAD__) /* it ends children of several threads that start a thread */
 /*
  * The process in the middle never used the listener that it inherited, and has closed it or not;
@@ -1310,6 +1381,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_an_exiting_process_accepts_no_offer),
 	cmocka_unit_test(test_falling_back_is_confirmed_by_the_owner),
 	cmocka_unit_test(test_a_member_that_does_not_accept_stays_until_another_joins),
+	cmocka_unit_test(test_an_exiting_process_keeps_its_rings_until_connections_are_taken),
 #if !defined(__SANITIZE_THREAD__)
 	cmocka_unit_test(test_a_process_joins_through_one_that_does_not_use_the_listener),
 #endif

@@ -55,8 +55,9 @@ static int tear_down(void **state)
 	memory_left = -1;
 	if (flow.listed)
 		ring_flow_del(ring, &flow);
-	wheel_run(&ring->wheel, clock_now() + 2 * QUARANTINE_TIME);
+	wheel_run(&ring->wheel, clock_now() + 2 * QUARANTINE_MAX);
 	assert_null(flow_lookup(&ring->flows, &flow.key)); /* it ended, and its flow went */
+	assert_int_equal(ring->parting, 0);
 	loop_ring_close(ring);
 	port->ops->free_port(port);
 	return 0;
@@ -189,12 +190,29 @@ static void test_a_late_frame_is_a_reason_to_look(void **state)
 	assert_int_equal(looks, 2);
 }
 
+/* The other process has no processor until then, or ends. */
 static void test_the_entry_goes_in_any_case_at_the_end(void **state)
 {
 	(void)state;
 	part_from_it();
-	let_pass(2 * QUARANTINE_TIME);
+	let_pass(QUARANTINE_MAX - QUARANTINE_TIME / 4);
+	assert_int_equal(looks_over, 0);
+	assert_int_equal(ring->parting, 1);
+	assert_int_equal(arrive(), DROP_NONE);
+	let_pass(QUARANTINE_MAX + QUARANTINE_TIME);
 	assert_int_equal(looks_over, 1);
+}
+
+static void test_it_goes_on_until_another_process_has_the_flow(void **state)
+{
+	(void)state;
+	part_from_it();
+	let_pass(2 * QUARANTINE_TIME + QUARANTINE_TIME / 4);
+	assert_int_equal(arrive(), DROP_NONE);
+	is_elsewhere = true;
+	let_pass(3 * QUARANTINE_TIME + QUARANTINE_TIME / 4);
+	assert_int_equal(looks_over, 0);
+	assert_null(flow_lookup(&ring->flows, &flow.key));
 }
 
 static void test_a_flow_that_came_back_keeps_the_entry(void **state)
@@ -208,21 +226,26 @@ static void test_a_flow_that_came_back_keeps_the_entry(void **state)
 	assert_int_equal(delivered, 1);
 }
 
-static void test_where_processes_share_entries_nobody_looks(void **state)
+/* There the other process replaces the entry. */
+static void test_also_where_processes_share_entries(void **state)
+{
+	(void)state;
+	port->can.shared_steering = true;
+	part_from_it();
+	assert_int_equal(ring->parting, 1);
+	is_elsewhere = true;
+	assert_int_equal(arrive(), DROP_NONE);
+	assert_int_equal(ring->parting, 0);
+}
+
+static void test_a_flow_without_an_entry_has_parted(void **state)
 {
 	struct quarantine *quarantine = quarantine_create(ring);
-	static struct port_ops ops;
 
 	(void)state;
-	ops = *ring->ops;
-	ops.part_flow = part_flow;
-	ring->ops = &ops;
-	port->can.shared_steering = true;
-	looks = 0;
+	assert_true(ring_flow_cease(ring, &flow));
 	quarantine_begin(quarantine, &flow);
-	assert_int_equal(arrive(), DROP_SOCK_EXPORTED);
-	let_pass(2 * QUARANTINE_TIME);
-	assert_int_equal(looks, 0);
+	assert_int_equal(ring->parting, 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -235,7 +258,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_late_frame_is_a_reason_to_look),
 	TEST(test_the_entry_goes_in_any_case_at_the_end),
 	TEST(test_a_flow_that_came_back_keeps_the_entry),
-	TEST(test_where_processes_share_entries_nobody_looks),
+	TEST(test_it_goes_on_until_another_process_has_the_flow),
+	TEST(test_also_where_processes_share_entries),
+	TEST(test_a_flow_without_an_entry_has_parted),
 };
 
 VMA_TEST_MAIN("quarantine", tests, NULL, NULL)

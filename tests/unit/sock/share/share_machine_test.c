@@ -19,8 +19,9 @@ static struct {
 	struct shared s;
 	char text[300]; /* what the machine did */
 	bool kept, gone;
-	int fails; /* what export() and transit_over() return */
-	int takes; /* ... and take_pending() */
+	int fails;   /* what export() and transit_over() return */
+	int takes;   /* ... and take_pending() */
+	bool shakes; /* has_handshakes() */
 } t;
 
 static void note(const char *what, const struct channel *ch, uint64_t flags)
@@ -84,6 +85,15 @@ static void look(struct share_sink *sink, struct shared *s, bool at_it)
 {
 }
 
+static bool has_handshakes(struct share_sink *sink, struct shared *s)
+{
+	return t.shakes;
+}
+
+static void send_waiting(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+}
+
 static int take_pending(struct share_sink *sink, struct shared *s, struct channel *ch)
 {
 	note("takes", ch, 0);
@@ -140,6 +150,8 @@ static const struct share_sink_ops ops = {
 	.stop = stop,
 	.withdraw = withdraw,
 	.look = look,
+	.has_handshakes = has_handshakes,
+	.send_waiting = send_waiting,
 	.take_pending = take_pending,
 	.forward = forward,
 };
@@ -274,6 +286,53 @@ static void test_a_receiver_in_the_middle_withdraws_and_goes_on_passing_on(void 
 	assert_int_equal(t.s.state, SHARED_EXPORTED);
 	receive(&t.b, MESSAGE_OFFER, MESSAGE_FLAG_LAST);
 	DID("OFFER a!");
+}
+
+/* After so long. */
+static void look_after(nsec_t time)
+{
+	t.sink.now += time;
+	(void)shared_look(&t.sink, &t.s);
+}
+
+static void begin_withdrawing(void)
+{
+	t.s.listens = true;
+	t.shakes = true;
+	t.s.offered = true;
+	receive(&t.a, MESSAGE_JOIN, 0);
+	assert_int_equal(t.s.state, SHARED_WITHDRAWING);
+}
+
+/* A SYN that was steered here before may come late. */
+static void test_a_listener_withdraws_a_moment_after_the_last_handshake(void **state)
+{
+	begin_withdrawing();
+	t.shakes = false;
+	look_after(SHARED_LATE / 2); /* had no processor */
+	for (nsec_t time = 0; time < SHARED_LATE - SHARED_LOOK_MAX; time += SHARED_LOOK_MAX) {
+		DID("");
+		look_after(SHARED_LOOK_MAX);
+	}
+	DID("withdraws a");
+}
+
+/* It has answered nobody meanwhile. */
+static void test_handshakes_have_time_also_without_a_processor(void **state)
+{
+	nsec_t spent = 0;
+
+	begin_withdrawing();
+	look_after(2 * SHARED_HANDSHAKES_MAX);
+	look_after(2 * SHARED_HANDSHAKES_MAX);
+	DID("");
+	assert_int_equal(t.s.state, SHARED_WITHDRAWING);
+	while (t.s.state == SHARED_WITHDRAWING) {
+		look_after(SHARED_LOOK_MAX / 2);
+		spent += SHARED_LOOK_MAX / 2;
+	}
+	DID("withdraws a");
+	assert_in_range(spent, SHARED_HANDSHAKES_MAX - 2 * SHARED_LOOK_MAX, SHARED_HANDSHAKES_MAX);
 }
 
 static void test_a_closed_receiver_offers_its_place_to_who_requests_it(void **state)
@@ -459,6 +518,8 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_only_pending_may_be_sent_back),
 	CASE(test_a_member_on_one_side_only_is_forgotten),
 	CASE(test_a_receiver_in_the_middle_withdraws_and_goes_on_passing_on),
+	CASE(test_a_listener_withdraws_a_moment_after_the_last_handshake),
+	CASE(test_handshakes_have_time_also_without_a_processor),
 	CASE(test_a_closed_receiver_offers_its_place_to_who_requests_it),
 	CASE(test_two_that_close_at_one_time_both_end),
 	CASE(test_one_that_has_it_open_does_not_end_by_the_offer_of_the_last_other),
