@@ -1124,7 +1124,9 @@ static void connect_client(struct world *w)
 		if (so && receives(so) && draw(w, ++n) == 0)
 			chosen = so;
 	}
-	/* Nobody: two may leave the place to each other; the kernel receives until one uses it. */
+	/* The kernel would receive. After failures that may be, until one uses it. */
+	if (!chosen && !w->kills && !w->may_fail)
+		wrong(w, "nobody receives for %llu", (unsigned long long)id);
 	if (!chosen || chosen->queue + chosen->shaking == QUEUE_MAX)
 		return;
 	truth->arrived++;

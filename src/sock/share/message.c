@@ -66,7 +66,7 @@ const struct message_rule message_rules[MESSAGE_KINDS] = {
 			.name = "JOIN",
 			.senders = PLACE_UNKNOWN | PLACE_MEMBER, /* as OFFER */
 			.receivers = PLACE_UNKNOWN | PLACE_MEMBER,
-			.answers = ANSWER(JOIN) | ANSWER(PENDING) | ANSWER(CLOSED) |
+			.answers = ANSWER(JOIN) | ANSWER(OFFER) | ANSWER(PENDING) | ANSWER(CLOSED) |
 				   ANSWER(TO_KERNEL),
 		},
 	[MESSAGE_PENDING] =

@@ -39,8 +39,9 @@ enum message_kind {
  * closed its own; and with MESSAGE_REQUEST, for a process between that has closed its own.
  */
 #define MESSAGE_FLAG_UNABLE 1u
-#define MESSAGE_FLAG_LAST 1u   /* MESSAGE_OFFER: the sender closed it, as all behind it did */
-#define MESSAGE_FLAG_ANSWER 1u /* MESSAGE_JOIN: an answer to MESSAGE_JOIN */
+#define MESSAGE_FLAG_LAST 1u /* MESSAGE_OFFER: the sender closed it, as all behind it did */
+#define MESSAGE_FLAG_ANSWER \
+	1u /* MESSAGE_JOIN: an answer to it or to MESSAGE_OFFER: the sender stays */
 #define MESSAGE_FLAG_PEEK 1u /* MESSAGE_CLAIM: received by MSG_PEEK, so it will be received again */
 #define MESSAGE_FLAG_HAVE 2u /* MESSAGE_CLAIM: the receiver already held it, from another process */
 #define MESSAGE_HOPS_MAX 8   /* MESSAGE_PENDING: its flags are the times that it was forwarded */

@@ -55,13 +55,14 @@ struct shared {
 	/* a connection */
 	uint64_t from; /* serial of the channel it arrived by */
 	/* a member */
-	bool joins;	       /* its receivers share: it may join by itself */
-	bool relays;	       /* requested on behalf of other processes only */
-	nsec_t stale;	       /* since when connections wait unaccepted; 0: none do */
-	nsec_t offered_at;     /* when it was offered, because nobody accepts here */
-	nsec_t withdrawing;    /* for how long it has been, as far as this process has looked ... */
-	nsec_t looked_at;      /* ... the last time now */
-	uint64_t receiver;     /* serial of the channel to the process that joined */
+	bool joins;	    /* its receivers share: it may join by itself */
+	bool relays;	    /* requested on behalf of other processes only */
+	nsec_t stale;	    /* since when connections wait unaccepted; 0: none do */
+	nsec_t offered_at;  /* when it was offered, because nobody accepts here */
+	nsec_t withdrawing; /* for how long it has been, as far as this process has looked ... */
+	nsec_t looked_at;   /* ... the last time now */
+	uint64_t receiver;  /* serial of the channel to the process that joined */
+	uint64_t yields_to; /* ... to the one that it was offered to, because it is idle here; or 0 */
 };
 
 struct share_sink;
@@ -154,7 +155,7 @@ struct share_sink {
 #define SHARED_LATE (20 * NSEC_PER_MSEC)
 #define SHARED_HANDSHAKES_MAX (NSEC_PER_SEC / 2)
 #define SHARED_LOOK_MAX (2 * NSEC_PER_MSEC) /* more time counts as so much */
-#define SHARED_PENDING_MAX 1024 /* forwarded to one channel and not yet received */
+#define SHARED_PENDING_MAX 1024		    /* forwarded to one channel and not yet received */
 
 /* A channel to a process that holds the socket, other than but; NULL: there is none. */
 struct channel *shared_other_holder(struct share_sink *sink, uint64_t id,

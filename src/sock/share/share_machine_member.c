@@ -101,6 +101,7 @@ bool shared_join(struct share_sink *sink, struct shared *s, nsec_t used)
 	shared_set_state(s, SHARED_EXPORTED);
 	s->arrived = used;
 	s->joins = true;
+	s->yields_to = 0;
 	rc = sink->ops->join(sink, s);
 	if (rc == SHARE_UNABLE) {
 		to_kernel(sink, s);
@@ -195,6 +196,7 @@ static void withdraw(struct share_sink *sink, struct shared *s, struct channel *
 		return;
 	}
 	s->offered = false;
+	s->yields_to = 0;
 	shared_set_state(s, SHARED_EXPORTED);
 }
 
@@ -303,9 +305,16 @@ bool shared_look(struct share_sink *sink, struct shared *s)
 
 /* ---- messages -------------------------------------------------------------------------- */
 
+static bool is_idle(struct share_sink *sink, struct shared *s)
+{
+	return sink->now - s->arrived >= IDLE && sink->ops->is_idle(sink, s);
+}
+
 void shared_on_join(struct share_sink *sink, struct shared *s, struct channel *ch,
 		    const struct message *message)
 {
+	bool answers = message->flags & MESSAGE_FLAG_ANSWER;
+
 	if ((s->state == SHARED_KERNEL && !s->closed) || s->state == SHARED_PARTING)
 		return;
 	s->joins = true;
@@ -322,9 +331,13 @@ void shared_on_join(struct share_sink *sink, struct shared *s, struct channel *c
 		s->relays = false; /* the process that requested it is told next */
 		if (wanted)
 			(void)shared_join(sink, s, sink->now);
-	} else if (s->offered || (sink->now - s->arrived >= IDLE && sink->ops->is_idle(sink, s))) {
+	} else if (s->offered || (answers && s->yields_to == ch->serial && is_idle(sink, s))) {
 		withdraw(sink, s, ch);
-	} else if (!(message->flags & MESSAGE_FLAG_ANSWER)) {
+	} else if (!answers && is_idle(sink, s)) {
+		/* The other one may be idle, too, and nobody would receive: it says first that it stays. */
+		s->yields_to = ch->serial;
+		shared_send(sink, s, ch, MESSAGE_OFFER, 0);
+	} else if (!answers) {
 		shared_send(sink, s, ch, MESSAGE_JOIN, MESSAGE_FLAG_ANSWER);
 	}
 }
@@ -339,6 +352,8 @@ void shared_on_member_offer(struct share_sink *sink, struct shared *s, struct ch
 		return;
 	}
 	s->joins = true;
+	s->offered = false; /* if both offer, both stay */
+	s->yields_to = 0;
 	stay(sink, s, ch);
 	if (shared_is_away(s))
 		(void)shared_join(sink, s, s->state == SHARED_REQUESTED ? sink->now : 0);

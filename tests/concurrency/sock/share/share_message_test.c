@@ -403,9 +403,13 @@ static void exit_while_offered(void *arg)
 	hostile = lend();
 	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
 	expect(hostile, MESSAGE_JOIN, id);
-	/* The hostile end is a member now; this process withdraws when it is idle. */
+	/* The hostile end is a member now; this process withdraws when it is idle, and the other one stays. */
 	do {
-		channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
+		channel_send(hostile, MESSAGE_JOIN, id, 0, -1);
+		NET_CHECK(NET_WAIT(receives(hostile, &received), NET_PATIENCE));
+		NET_CHECK_EQ(received.rc, 1);
+		if (received.message.kind == MESSAGE_OFFER)
+			channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
 	} while (!NET_WAIT(is_exported(&listener), 100));
 	NET_CHECK(control_lock());
 	channel_send(hostile, MESSAGE_OFFER, id, 0, -1);

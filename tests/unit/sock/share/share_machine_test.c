@@ -19,9 +19,9 @@ static struct {
 	struct shared s;
 	char text[300]; /* what the machine did */
 	bool kept, gone;
-	int fails;   /* what export() and transit_over() return */
-	int takes;   /* ... and take_pending() */
-	bool shakes; /* has_handshakes() */
+	int fails;	   /* what export() and transit_over() return */
+	int takes;	   /* ... and take_pending() */
+	bool shakes, busy; /* has_handshakes(), not is_idle() */
 } t;
 
 static void note(const char *what, const struct channel *ch, uint64_t flags)
@@ -83,6 +83,11 @@ static void withdraw(struct share_sink *sink, struct shared *s, struct channel *
 
 static void look(struct share_sink *sink, struct shared *s, bool at_it)
 {
+}
+
+static bool is_idle(struct share_sink *sink, struct shared *s)
+{
+	return !t.busy;
 }
 
 static bool has_handshakes(struct share_sink *sink, struct shared *s)
@@ -151,6 +156,7 @@ static const struct share_sink_ops ops = {
 	.withdraw = withdraw,
 	.look = look,
 	.has_handshakes = has_handshakes,
+	.is_idle = is_idle,
 	.send_waiting = send_waiting,
 	.take_pending = take_pending,
 	.forward = forward,
@@ -286,6 +292,40 @@ static void test_a_receiver_in_the_middle_withdraws_and_goes_on_passing_on(void 
 	assert_int_equal(t.s.state, SHARED_EXPORTED);
 	receive(&t.b, MESSAGE_OFFER, MESSAGE_FLAG_LAST);
 	DID("OFFER a!");
+}
+
+static void test_an_idle_receiver_leaves_when_another_one_stays(void **state)
+{
+	receive(&t.a, MESSAGE_JOIN, 0);
+	DID("OFFER a");
+	receive(&t.b, MESSAGE_JOIN, MESSAGE_FLAG_ANSWER); /* to something else */
+	DID("");
+	receive(&t.a, MESSAGE_JOIN, MESSAGE_FLAG_ANSWER);
+	DID("withdraws a");
+	assert_int_equal(t.s.state, SHARED_EXPORTED);
+}
+
+/* Otherwise the kernel would receive. */
+static void test_of_two_idle_receivers_that_offer_none_leaves(void **state)
+{
+	receive(&t.a, MESSAGE_JOIN, 0);
+	DID("OFFER a");
+	receive(&t.a, MESSAGE_OFFER, 0); /* crossed it */
+	DID("JOIN a!");
+	receive(&t.a, MESSAGE_JOIN, MESSAGE_FLAG_ANSWER);
+	DID("");
+	assert_int_equal(t.s.state, SHARED_HERE);
+}
+
+static void test_a_receiver_stays_that_is_used_meanwhile(void **state)
+{
+	receive(&t.a, MESSAGE_JOIN, 0);
+	DID("OFFER a");
+	t.busy = true;
+	receive(&t.a, MESSAGE_JOIN, MESSAGE_FLAG_ANSWER);
+	DID("");
+	receive(&t.a, MESSAGE_JOIN, 0);
+	DID("JOIN a!");
 }
 
 /* After so long. */
@@ -518,6 +558,9 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_only_pending_may_be_sent_back),
 	CASE(test_a_member_on_one_side_only_is_forgotten),
 	CASE(test_a_receiver_in_the_middle_withdraws_and_goes_on_passing_on),
+	CASE(test_an_idle_receiver_leaves_when_another_one_stays),
+	CASE(test_of_two_idle_receivers_that_offer_none_leaves),
+	CASE(test_a_receiver_stays_that_is_used_meanwhile),
 	CASE(test_a_listener_withdraws_a_moment_after_the_last_handshake),
 	CASE(test_handshakes_have_time_also_without_a_processor),
 	CASE(test_a_closed_receiver_offers_its_place_to_who_requests_it),

@@ -136,6 +136,8 @@ static int withdraw(void)
 	});
 	expect(MESSAGE_JOIN);
 	act(MESSAGE_JOIN, 0, -1);
+	expect(MESSAGE_OFFER);
+	act(MESSAGE_JOIN, MESSAGE_FLAG_ANSWER, -1);
 	bytes = expect_with(MESSAGE_PENDING);
 	assert_true(bytes >= 0);
 	assert_true(NET_WAIT(is_exported(), WORLD_WAIT));

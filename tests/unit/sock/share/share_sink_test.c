@@ -794,6 +794,8 @@ static int withdraw_with(const char *text)
 	expect(MESSAGE_JOIN, about, 0);
 	assert_true(is_member(&udp));
 	assert_true(act(MESSAGE_JOIN, about, 0, -1));
+	expect(MESSAGE_OFFER, about, 0);
+	assert_true(act(MESSAGE_JOIN, about, MESSAGE_FLAG_ANSWER, -1));
 	datagrams = expect_with(MESSAGE_PENDING, about, 0);
 	assert_true(datagrams >= 0);
 	assert_true(sock_is_exported(udp.ref.sk));
