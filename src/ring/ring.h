@@ -433,14 +433,12 @@ void ring_flow_stop(struct ring *ring, struct flow *flow);
 int ring_flow_start(struct ring *ring, struct flow *flow);
 
 /*
- * Imports a flow (a 5-tuple) from another process: frames come here from now on, or, until we tell that
- * process, to its stand-in.  Errors as of ring_flow_add().
+ * Imports a flow (a 5-tuple) from another process: frames come here, or, of a card, to its stand-in until that looks.
+ * Errors as of ring_flow_add().
  */
 int ring_flow_take(struct ring *ring, struct flow *flow);
-/*
- * Exports a flow to another process, when ring_flow_may_part(): stand_in, with its deliver function, gets its key and
- * place.  True: the port brings its frames here until ring_flow_parted() says that the other process gets them, or
- * that it is over; until then ring->parting counts it.
+/* Exports a flow to another process, when ring_flow_may_part(): stand_in gets its key and place.  True: the port brings
+ * its frames here, and ring->parting counts it, until ring_flow_parted(): another process has it, or it is over.
  */
 bool ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in);
 bool ring_flow_parted(struct ring *ring, const struct flow *stand_in, bool over);

@@ -490,8 +490,7 @@ int xdp_exact_set(struct xdp_port *port, const struct xdp_steer_exact *exact, ui
 void xdp_exact_drop(struct xdp_port *port, const struct xdp_steer_exact *exact, uint32_t value);
 /* The flow as the map has it; IPv4: zero. */
 struct xdp_steer_exact xdp_exact_of(const struct flow_key *key);
-
-/* xdp_flow.c: removes all entries of these slots, except those of shared flows. */
+/* xdp_flow.c: removes all entries of these slots, except those of shared flows.  The group's lock. */
 void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS]);
 /* Frames of the slot that arrive on RX queue i go to this AF_XDP socket; -1: to the kernel. */
 int xdp_flow_set_socket(struct xdp_port *port, unsigned slot, unsigned i, int fd);

@@ -17,7 +17,7 @@
 #include "ring/ring.h"
 
 #define QUARANTINE_TIME (500 * NSEC_PER_MSEC) /* frames that were steered here may come so late */
-#define QUARANTINE_MAX (4 * QUARANTINE_TIME)  /* ... of a connection that no process has taken yet */
+#define QUARANTINE_MAX (4 * QUARANTINE_TIME) /* ... of a connection that no process has taken yet */
 #define QUARANTINE_LATE_MAX 256u /* frames that are forwarded; the peer sends the others again */
 
 struct quarantine;
