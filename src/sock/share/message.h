@@ -44,7 +44,8 @@ enum message_kind {
 	1u /* MESSAGE_JOIN: an answer to it or to MESSAGE_OFFER: the sender stays */
 #define MESSAGE_FLAG_PEEK 1u /* MESSAGE_CLAIM: received by MSG_PEEK, so it will be received again */
 #define MESSAGE_FLAG_HAVE 2u /* MESSAGE_CLAIM: the receiver already held it, from another process */
-#define MESSAGE_HOPS_MAX 8   /* MESSAGE_PENDING: its flags are the times that it was forwarded */
+#define MESSAGE_HOPS_MAX \
+	8 /* MESSAGE_PENDING, MESSAGE_LATE: the flags are the times that it was forwarded */
 /*
  * MESSAGE_PENDING, instead of the times: it goes back to its sender, because the process cannot
  * receive the connection's frames.  Its sender gives it to the kernel, and sends the kernel's

@@ -176,7 +176,8 @@ static void forward(const struct flow_key *key, struct pkt *pkt)
 		pkt_free(pkt);
 }
 
-static void take_in_pending(uint64_t channel, struct pkt *pkt)
+/* False: the connection of this frame has not been here. */
+static bool take_in_pending(uint64_t channel, struct pkt *pkt)
 {
 	struct arrival *a = NULL;
 	struct flow_key key;
@@ -189,6 +190,26 @@ static void take_in_pending(uint64_t channel, struct pkt *pkt)
 		take_in(inet_of(a->ref.sk), pkt);
 	else
 		forward(&key, pkt);
+	return a != NULL;
+}
+
+/* Listeners and datagram sockets. */
+static void take_in_members(const struct inet_sock *so, struct channel *ch,
+			    const struct message *message, int memfd)
+{
+	unsigned most = QUARANTINE_LATE_MAX;
+	struct channel *to = NULL;
+	bool known = false;
+	struct pkt *pkt;
+	off_t at = 0;
+
+	while (most-- && (pkt = transfer_next_frame(memfd, &at)))
+		known |= take_in_pending(ch->serial, pkt);
+	/* What nobody accepted was sent on, as the listener is not used here: so are its frames. */
+	if (!known && so && sock_is_exported(&so->sk) && message->flags < MESSAGE_HOPS_MAX)
+		to = share_other_holder(so, ch);
+	if (to)
+		channel_send(to, MESSAGE_LATE, so->id, message->flags + 1, sys_fd_copy(memfd));
 }
 
 void share_on_late(struct channel *ch, const struct message *message, int memfd)
@@ -199,8 +220,7 @@ void share_on_late(struct channel *ch, const struct message *message, int memfd)
 	off_t at = 0;
 
 	if (!so || share_is_member(so)) {
-		while (most-- && (pkt = transfer_next_frame(memfd, &at)))
-			take_in_pending(ch->serial, pkt);
+		take_in_members(so, ch, message, memfd);
 		return;
 	}
 	if (sock_is_exported(&so->sk) || !so->sharing || so->sharing->shared.from != ch->serial ||

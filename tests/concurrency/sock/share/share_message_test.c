@@ -616,6 +616,35 @@ static int is_known(uint64_t id)
 	return known;
 }
 
+#define LATE_TEXT "a frame that is for the process at the other side"
+
+static void send_late(struct channel *side, uint64_t id, uint64_t hops)
+{
+	struct pkt *pkt = pkt_blank(sizeof(LATE_TEXT));
+	int memfd = transfer_frames();
+
+	NET_CHECK(pkt && memfd >= 0);
+	pkt->frame_len = sizeof(LATE_TEXT);
+	memcpy(pkt->frame, LATE_TEXT, sizeof(LATE_TEXT));
+	transfer_put_frame(memfd, pkt);
+	pkt_free(pkt);
+	channel_send(side, MESSAGE_LATE, id, hops, memfd);
+}
+
+static void expect_late(struct channel *side, uint64_t id)
+{
+	int memfd = expect(side, MESSAGE_LATE, id);
+	struct pkt *pkt;
+	off_t at = 0;
+
+	NET_CHECK(memfd >= 0);
+	pkt = transfer_next_frame(memfd, &at);
+	NET_CHECK(pkt && pkt->frame_len == sizeof(LATE_TEXT));
+	NET_CHECK(!memcmp(pkt->frame, LATE_TEXT, sizeof(LATE_TEXT)));
+	pkt_free(pkt);
+	sys_close_fd(&memfd);
+}
+
 /*
  * The process in the middle receives, and closes the listener: one side joins, and what the other
  * one sends goes there.
@@ -645,6 +674,9 @@ static void close_in_the_middle(void *arg)
 	sys_close_fd(&memfd);
 	channel_send(sides[0], MESSAGE_RECEIVED, id, 0, -1);
 	expect(sides[1], MESSAGE_RECEIVED, id);
+	send_late(sides[1], id, 0);
+	expect_late(sides[0], id);
+	send_late(sides[1], id, MESSAGE_HOPS_MAX); /* goes in a circle */
 	channel_send(sides[1], MESSAGE_CLOSED, id, 0, -1);
 	expect(sides[0], MESSAGE_CLOSED, id);
 	NET_CHECK_EQ(is_known(id), 0);
