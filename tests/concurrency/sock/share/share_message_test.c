@@ -508,8 +508,10 @@ static void rings_part_late(void)
 
 		if (!ring->q || !ring_hold_cold(ring))
 			continue;
-		ops = *ring->ops;
-		ops.part_flow = is_parted;
+		if (!ops.part_flow) /* from then on others read it */
+			ops = *ring->ops;
+		if (ops.part_flow != is_parted)
+			ops.part_flow = is_parted;
 		ring->ops = &ops;
 		ring_release_cold(ring);
 	}
