@@ -98,6 +98,23 @@ static bool channel_ended(struct channel *hostile)
 	return received.rc < 0;
 }
 
+/* The other end wants to receive for the listener, too, and may. */
+static void request_join(struct channel *hostile, uint64_t id)
+{
+	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
+	expect(hostile, MESSAGE_JOIN, id);
+}
+
+/* It is sent a connection that nobody accepted. */
+static void receive_pending(struct channel *hostile, uint64_t id)
+{
+	int memfd = expect(hostile, MESSAGE_PENDING, id);
+
+	NET_CHECK(memfd >= 0);
+	sys_close_fd(&memfd);
+	channel_send(hostile, MESSAGE_RECEIVED, id, 0, -1);
+}
+
 static void expect_end(struct channel *hostile)
 {
 	NET_CHECK(NET_WAIT(channel_ended(hostile), NET_PATIENCE));
@@ -401,8 +418,7 @@ static void exit_while_offered(void *arg)
 	listener = duo_listener(7000);
 	id = id_of(&listener);
 	hostile = lend();
-	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
-	expect(hostile, MESSAGE_JOIN, id);
+	request_join(hostile, id);
 	/* The hostile end is a member now; this process withdraws when it is idle, and the other one stays. */
 	do {
 		channel_send(hostile, MESSAGE_JOIN, id, 0, -1);
@@ -455,15 +471,13 @@ static void stop_accepting(void *arg)
 	struct sockaddr_in to;
 	struct channel *hostile;
 	uint64_t id;
-	int memfd;
 
 	begin_quietly();
 	listener = duo_listener(7000);
 	to = tsock_name(&listener);
 	id = id_of(&listener);
 	hostile = lend();
-	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
-	expect(hostile, MESSAGE_JOIN, id);
+	request_join(hostile, id);
 	for (unsigned i = 0; i < 2; i++) {
 		client[i] = connect_to(&to);
 		expect(hostile, MESSAGE_OFFER, id); /* once, and again after a while */
@@ -471,10 +485,7 @@ static void stop_accepting(void *arg)
 	}
 	channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
 	for (unsigned i = 0; i < 2; i++) {
-		memfd = expect(hostile, MESSAGE_PENDING, id);
-		NET_CHECK(memfd >= 0);
-		sys_close_fd(&memfd);
-		channel_send(hostile, MESSAGE_RECEIVED, id, 0, -1);
+		receive_pending(hostile, id);
 	}
 	/* The listener waits for late SYNs that were steered to this process. */
 	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), NET_PATIENCE));
@@ -508,10 +519,10 @@ static void rings_part_late(void)
 
 		if (!ring->q || !ring_hold_cold(ring))
 			continue;
-		if (!ops.part_flow) /* from then on others read it */
+		if (!ops.part_flow) { /* once: others read it from then on */
 			ops = *ring->ops;
-		if (ops.part_flow != is_parted)
 			ops.part_flow = is_parted;
+		}
 		ring->ops = &ops;
 		ring_release_cold(ring);
 	}
@@ -527,25 +538,20 @@ static void exit_before_it_is_taken(void *arg)
 	struct sockaddr_in to;
 	struct channel *hostile;
 	uint64_t id;
-	int memfd;
 
 	begin_quietly();
 	listener = duo_listener(7000);
 	to = tsock_name(&listener);
 	id = id_of(&listener);
 	hostile = lend();
-	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
-	expect(hostile, MESSAGE_JOIN, id);
+	request_join(hostile, id);
 	client = connect_to(&to);
 	expect(hostile, MESSAGE_OFFER, id);
 	NET_CHECK(control_lock());
 	rings_part_late();
 	channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
 	control_unlock();
-	memfd = expect(hostile, MESSAGE_PENDING, id);
-	NET_CHECK(memfd >= 0);
-	sys_close_fd(&memfd);
-	channel_send(hostile, MESSAGE_RECEIVED, id, 0, -1);
+	receive_pending(hostile, id);
 	NET_CHECK(control_lock());
 	share_exit();
 	for (unsigned i = 0; i < rings_count(); i++)
@@ -585,8 +591,7 @@ static void join_through_the_middle(void *arg)
 		hostile = lend();
 		if (*closes)
 			tsock_close(&listener);
-		channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
-		expect(hostile, MESSAGE_JOIN, id);
+		request_join(hostile, id);
 		_exit(0);
 	}
 	NET_CHECK_EQ(waitpid(pid, &status, 0), pid);
@@ -671,10 +676,7 @@ static void close_in_the_middle(void *arg)
 	memfd = memfd_create("datagrams", MFD_CLOEXEC);
 	NET_CHECK(memfd >= 0);
 	channel_send(sides[1], MESSAGE_PENDING, id, 0, memfd);
-	memfd = expect(sides[0], MESSAGE_PENDING, id);
-	NET_CHECK(memfd >= 0);
-	sys_close_fd(&memfd);
-	channel_send(sides[0], MESSAGE_RECEIVED, id, 0, -1);
+	receive_pending(sides[0], id);
 	expect(sides[1], MESSAGE_RECEIVED, id);
 	send_late(sides[1], id, 0);
 	expect_late(sides[0], id);
@@ -721,8 +723,7 @@ static void withdraw_for_one(void *arg)
 	id = id_of(&listener);
 	for (unsigned i = 0; i < 2; i++) {
 		others[i] = lend();
-		channel_send(others[i], MESSAGE_REQUEST, id, 0, -1);
-		expect(others[i], MESSAGE_JOIN, id);
+		request_join(others[i], id);
 	}
 	client[0] = connect_to(&to);
 	for (unsigned i = 0; i < 2; i++)
@@ -776,8 +777,7 @@ static void send_late_to_pending(void *arg)
 	to = tsock_name(&listener);
 	id = id_of(&listener);
 	hostile = lend();
-	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
-	expect(hostile, MESSAGE_JOIN, id);
+	request_join(hostile, id);
 	client = connect_to(&to);
 	expect(hostile, MESSAGE_OFFER, id);
 	channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
